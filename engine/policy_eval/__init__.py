@@ -1,0 +1,1 @@
+"""policy-eval: rules as data for LLM inference configurations."""
