@@ -6,11 +6,9 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test lint bench clean
 
-$(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable ".[sampler]"
-	@touch $@
+# One approved and one rejected configuration. The command's exit code is 1, because one is rejected.
+demo: $(STAMP)
+	-@$(BIN)/policy-eval tests/demo/approved.json tests/demo/rejected.json
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
@@ -20,6 +18,16 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[sampler,bench]"
+	$(BIN)/python tests/bench/bench_spine.py --process
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable ".[sampler]"
+	@touch $@
 
 clean:
 	rm -rf $(VENV)

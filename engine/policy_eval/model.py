@@ -69,3 +69,144 @@ class Document:
             return dict(self.value)
         places = {pointer: place.to_dict() for pointer, place in self.provenance.items()}
         return {**self.value, "provenance": places}
+
+
+Severity = Literal["error", "warning", "info"]
+FindingOutcome = Literal["failed", "indeterminate", "error", "waived"]
+Outcome = Literal["approved", "rejected", "indeterminate", "not applicable", "error"]
+
+REPORT_SCHEMA = "policy-eval/report/v1"
+
+# From harmless to worst; the outcome of a run is the worst of its documents.
+OUTCOMES: tuple[Outcome, ...] = ("not applicable", "approved", "rejected", "indeterminate", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One rule that did not pass, and everything a reader needs to act on it.
+
+    ``rule`` is the rule's id, or the name of a match condition that could not be decided. ``location`` is the
+    place in the input, ``policy_location`` the place of the rule. ``unknown`` names the facts that were
+    needed and are unknown; ``releases`` is given when the document states no release and the finding holds
+    for some of the known ones only.
+    """
+
+    rule: str
+    policy: str
+    severity: Severity
+    outcome: FindingOutcome
+    message: str
+    path: str | None = None
+    location: Location | None = None
+    policy_location: Location | None = None
+    reason: str | None = None
+    fix: tuple[Mapping[str, Any], ...] = ()
+    unknown: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as ``schemas/report.schema.json`` describes it."""
+        found: dict[str, Any] = {
+            "rule": self.rule,
+            "policy": self.policy,
+            "severity": self.severity,
+            "outcome": self.outcome,
+            "message": self.message,
+            "path": self.path,
+            "location": _place(self.location),
+            "policy_location": _place(self.policy_location),
+            "reason": self.reason,
+            "fix": [dict(fix) for fix in self.fix],
+            "unknown": list(self.unknown),
+        }
+        if self.releases:
+            found["releases"] = list(self.releases)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentReport:
+    """The verdict on one document. ``problems`` say why it could not be judged (outcome ``error``)."""
+
+    name: str
+    engine: str | None
+    version: str | None
+    outcome: Outcome
+    findings: tuple[Finding, ...] = ()
+    passed: tuple[str, ...] = ()
+    not_applicable: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document's entry as ``schemas/report.schema.json`` describes it."""
+        found: dict[str, Any] = {
+            "name": self.name,
+            "engine": {"name": self.engine, "version": self.version},
+            "outcome": self.outcome,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "passed": list(self.passed),
+            "not_applicable": list(self.not_applicable),
+        }
+        if self.problems:
+            found["problems"] = [problem_dict(problem) for problem in self.problems]
+        if self.warnings:
+            found["warnings"] = [problem_dict(problem) for problem in self.warnings]
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The result of a run: the verdict on each document, in the order given.
+
+    ``problems`` are inputs that could not be read at all, so that no document came of them.
+    """
+
+    documents: tuple[DocumentReport, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst outcome of the documents; ``error`` where an input could not be read or there was none."""
+        if self.problems or not self.documents:
+            return "error"
+        return max((document.outcome for document in self.documents), key=OUTCOMES.index)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all documents, in order."""
+        return tuple(finding for document in self.documents for finding in document.findings)
+
+    def exit_code(self, fail_on: Literal["error", "warning"] = "error") -> int:
+        """0 approved or not applicable, 1 rejected, 2 could not decide; 2 outranks 1.
+
+        With ``fail_on="warning"`` a finding of severity warning counts as one of severity error does.
+        """
+        outcomes = {self.outcome}
+        if fail_on == "warning":
+            for finding in self.findings:
+                if finding.severity == "warning" and finding.outcome != "waived":
+                    outcomes.add("rejected" if finding.outcome == "failed" else "indeterminate")
+        if outcomes & {"error", "indeterminate"}:
+            return 2
+        return 1 if "rejected" in outcomes else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as ``schemas/report.schema.json`` describes it."""
+        found: dict[str, Any] = {
+            "schema": REPORT_SCHEMA,
+            "outcome": self.outcome,
+            "documents": [document.to_dict() for document in self.documents],
+        }
+        if self.problems:
+            found["problems"] = [problem_dict(problem) for problem in self.problems]
+        return found
+
+
+def _place(location: Location | None) -> dict[str, str | int] | None:
+    return location.to_dict() if location else None
+
+
+def problem_dict(problem: Problem) -> dict[str, Any]:
+    """A problem as JSON data: message, location, help."""
+    return {"message": problem.message, "location": _place(problem.location), "help": problem.help}

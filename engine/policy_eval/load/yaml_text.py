@@ -12,24 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
-from yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load.source import MAX_DEPTH, MAX_VALUES, Node, Source, line_starts, span_location
 
 # libyaml when PyYAML was built with it: ten times faster, the same events.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_resolver = yaml.resolver.Resolver()
-_constructor = yaml.constructor.SafeConstructor()
+_resolver: Any = yaml.resolver.Resolver()
+_constructor: Any = yaml.constructor.SafeConstructor()
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE = "<<"
 
@@ -63,6 +53,10 @@ def load_yaml_all(text: str, file: str, *, aliases: bool = True) -> list[Source]
     return [Source(file, text, root.value, lambda root=root: root) for root in roots]  # type: ignore[misc]
 
 
+def _index(mark: Any) -> int:
+    return int(mark.index)
+
+
 def _syntax_problem(error: yaml.MarkedYAMLError, builder: _Builder) -> Problem:
     mark = error.problem_mark or error.context_mark
     text = (error.problem or "cannot be parsed").lower()
@@ -94,38 +88,38 @@ class _Builder:
     def fault(self, start: int, end: int, message: str, advice: str | None = None) -> PolicyEvalError:
         return PolicyEvalError(Problem(message=message, location=self.location(start, end), help=advice))
 
-    def documents(self, events: Iterator[Event]) -> Iterator[Node]:
+    def documents(self, events: Iterator[Any]) -> Iterator[Node]:
         for event in events:
-            if isinstance(event, DocumentStartEvent):
+            if isinstance(event, yaml.DocumentStartEvent):
                 self.anchors = {}
                 root = self._node(events)
                 empty = root.value is None and root.start == root.end
                 if not empty:
                     yield root
 
-    def _node(self, events: Iterator[Event]) -> Node:
+    def _node(self, events: Iterator[Any]) -> Node:
         # Open containers: the node, its anchor, the key that waits for a value, merges found so far.
         stack: list[tuple[Node, str | None]] = []
         waiting: list[str | None] = []
         merges: list[list[Node]] = []
         for event in events:
-            if isinstance(event, (MappingStartEvent, SequenceStartEvent)):
+            if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
                 if len(stack) >= MAX_DEPTH:
-                    at = event.start_mark.index
+                    at = _index(event.start_mark)
                     raise self.fault(at, at + 1, f"nested deeper than {MAX_DEPTH} levels")
                 node = self._open(event)
                 stack.append((node, event.anchor))
                 waiting.append(None)
                 merges.append([])
                 continue
-            if isinstance(event, (MappingEndEvent, SequenceEndEvent)):
+            if isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
                 node, anchor = stack.pop()
                 waiting.pop()
                 self._merge(node, merges.pop())
-                node.end = max(event.end_mark.index, node.start)
+                node.end = max(_index(event.end_mark), node.start)
                 if anchor:
                     self.anchors[anchor] = node
-            elif isinstance(event, AliasEvent):
+            elif isinstance(event, yaml.AliasEvent):
                 node = self._alias(event)
             else:
                 is_key = bool(stack) and isinstance(stack[-1][0].children, dict) and waiting[-1] is None
@@ -162,9 +156,9 @@ class _Builder:
                 node.start, node.start + 1, f"more than {MAX_VALUES:,} values, with its aliases expanded"
             )
 
-    def _open(self, event: MappingStartEvent | SequenceStartEvent) -> Node:
+    def _open(self, event: Any) -> Node:
         start, end = event.start_mark.index, event.end_mark.index
-        mapping = isinstance(event, MappingStartEvent)
+        mapping = isinstance(event, yaml.MappingStartEvent)
         expected = _PREFIX + ("map" if mapping else "seq")
         if event.tag not in (None, "!", expected):
             raise self._bad_tag(event.tag, start, end)
@@ -184,7 +178,7 @@ class _Builder:
                 "write the value out",
             )
 
-    def _alias(self, event: AliasEvent) -> Node:
+    def _alias(self, event: Any) -> Node:
         start, end = event.start_mark.index, event.end_mark.index
         if not self.aliases:
             raise self.fault(
@@ -204,7 +198,7 @@ class _Builder:
         )
         return self.fault(start, max(end, start + 1), f"a tag that is not read here: `{shown[:60]}`", advice)
 
-    def _scalar(self, event: ScalarEvent, is_key: bool) -> Node:
+    def _scalar(self, event: Any, is_key: bool) -> Node:
         start, end = event.start_mark.index, event.end_mark.index
         self._check_anchor(event.anchor, start, end)
         text: str = event.value
