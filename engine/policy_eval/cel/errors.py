@@ -12,18 +12,22 @@ EXPRESSION = "<expression>"
 
 
 class EvaluationError(Exception):
-    """What a CEL function raises: a message without a place. `&&`, `||`, `all` and `exists` may absorb it."""
+    """What a CEL function raises: a message without a place. `&&`, `||`, `all` and `exists` may absorb it.
+
+    The evaluator adds the span of the sub-expression that failed.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+        self.span: tuple[int, int] | None = None
 
 
 class LimitExceeded(EvaluationError):
     """A limit of the evaluation was reached. Nothing absorbs it, else a limit could be argued away."""
 
 
-class Undecided(Exception):  # noqa: N818 (a signal between two evaluators, never shown to a user)
+class Undecided(Exception):
     """The generated code cannot say; the walker must."""
 
 
@@ -31,15 +35,25 @@ class Error(PolicyEvalError):
     """A problem with one expression.
 
     ``kind`` is ``syntax``, ``check``, ``limit`` or ``evaluation``. ``start`` and ``end`` are character offsets
-    in the expression, end exclusive; ``line`` and ``column`` are those of ``start``, counted from 1.
+    in the expression, end exclusive; ``line`` and ``column`` are those of ``start``, counted from 1, or None
+    where only the tree of the expression is known, not its text.
     """
 
     def __init__(
-        self, kind: Kind, message: str, *, expression: str, start: int = 0, end: int = 0, help: str | None = None
+        self,
+        kind: Kind,
+        message: str,
+        *,
+        expression: str | None = None,
+        start: int = 0,
+        end: int = 0,
+        help: str | None = None,
     ) -> None:
-        start = min(max(start, 0), len(expression))
-        end = min(max(end, start), len(expression))
-        location = locate(expression, start, end)
+        location = None
+        if expression is not None:
+            start = min(max(start, 0), len(expression))
+            end = min(max(end, start), len(expression))
+            location = locate(expression, start, end)
         super().__init__(Problem(message=message, location=location, help=help))
         self.kind: Kind = kind
         self.message = message
@@ -47,8 +61,8 @@ class Error(PolicyEvalError):
         self.expression = expression
         self.start = start
         self.end = end
-        self.line = location.line or 1
-        self.column = location.column or 1
+        self.line = location.line if location else None
+        self.column = location.column if location else None
 
 
 def locate(expression: str, start: int, end: int) -> Location:

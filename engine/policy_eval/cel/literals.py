@@ -21,7 +21,9 @@ _SIMPLE = {
     "'": "'",
     "`": "`",
 }
-_ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|([\s\S]))")
+_ESCAPE = re.compile(
+    r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|([\s\S]))"
+)
 
 
 def number(kind: str, text: str) -> Any:

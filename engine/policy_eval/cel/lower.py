@@ -26,8 +26,7 @@ from policy_eval.cel.tree import (
 )
 
 RESERVED = frozenset(
-    "as break const continue else false for function if import in let loop namespace null package return true"
-    " var void while".split()
+    ["as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace", "null", "package", "return", "true", "var", "void", "while"]
 )
 
 # Macro -> {number of arguments: number of variables}. The last one or two arguments are expressions.
@@ -46,7 +45,7 @@ _MACROS = {
 _RENAMED = {"exists_one": "existsOne"}
 
 
-class Fault(Exception):  # noqa: N818 (becomes an `Error` where the expression's text is known)
+class Fault(Exception):
     """A mistake in an expression: the arguments are message, start, end, help."""
 
     def __init__(self, message: str, start: int, end: int, help: str | None = None) -> None:
@@ -142,7 +141,11 @@ class Lower:
             return body
         numbers = [arg.value for arg in args if isinstance(arg, Literal) and type(arg.value) is int]
         if len(numbers) == len(args) == (1 if function == "index" else 2) and function != "bind":
-            return Name(start=start, end=end, name="@" + ":".join((function, *map(str, numbers))).replace("index:", "index"))
+            return Name(
+                start=start,
+                end=end,
+                name="@" + ":".join((function, *map(str, numbers))).replace("index:", "index"),
+            )
         raise Fault(f"`cel.{function}` is not used like this", start, end, _CEL[function])
 
     def member_object(self, parts: list[Any]) -> Node:
@@ -259,7 +262,10 @@ def _value(kind: str, text: str) -> Any:
 
 def _reserved(token: Any) -> Fault:
     return Fault(
-        f"`{token}` is a reserved word of CEL", token.start_pos, token.end_pos, "use another name for the variable"
+        f"`{token}` is a reserved word of CEL",
+        token.start_pos,
+        token.end_pos,
+        "use another name for the variable",
     )
 
 

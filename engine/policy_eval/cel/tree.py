@@ -237,7 +237,8 @@ def _node(data: list[Any]) -> Node:
 
 
 _NODE_FIELDS = frozenset(
-    {"of", "left", "right", "condition", "then", "otherwise", "body"} | {("Index", "index"), ("Bind", "value")}
+    {"of", "left", "right", "condition", "then", "otherwise", "body"}
+    | {("Index", "index"), ("Bind", "value")}
 )
 _TEXT_FIELDS = frozenset({"name", "field", "function", "op", "kind"})
 _NODES_FIELDS = frozenset({"args", "items", "keys", "values"})

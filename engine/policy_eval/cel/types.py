@@ -5,7 +5,7 @@ A type is a small frozen object. Values at run time are plain Python (`values.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -111,15 +111,18 @@ class Field:
 class Record(Type):
     """A closed mapping with known fields: a field it does not list is a mistake, found by the checker.
 
-    Two records are the same type when their names are equal.
+    ``also`` are keys that a mapping of this kind may have though no expression can read them. Two records are
+    the same type when their names are equal.
     """
 
-    __slots__ = ("fields",)
+    __slots__ = ("fields", "known")
     fields: Mapping[str, Field]
+    known: frozenset[str]
 
-    def __init__(self, name: str, fields: Mapping[str, Field]) -> None:
+    def __init__(self, name: str, fields: Mapping[str, Field], also: Iterable[str] = ()) -> None:
         Type.__init__(self, name)
         object.__setattr__(self, "fields", dict(fields))
+        object.__setattr__(self, "known", frozenset(fields).union(also))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
