@@ -1,0 +1,1 @@
+"""The subcommands of ``policy-eval``, one file each, imported when they are run."""

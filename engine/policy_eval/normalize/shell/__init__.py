@@ -1,0 +1,1 @@
+"""Shell scripts, followed but never run."""
