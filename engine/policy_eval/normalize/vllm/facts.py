@@ -1,0 +1,53 @@
+"""Collects the facts of one document: their values, where each comes from, and which cannot be known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from policy_eval.errors import Location, Problem
+from policy_eval.model import Provenance
+from policy_eval.normalize.vllm.values import Hole
+
+
+@dataclass(slots=True, kw_only=True)
+class Facts:
+    """A document in the making. ``unknown`` maps JSON Pointers to the reason."""
+
+    value: dict[str, Any]
+    provenance: dict[str, Provenance] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    errors: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def put(self, pointer: str, value: Any, provenance: Provenance) -> None:
+        """State a fact; a Hole makes it unknown, for the reason it gives."""
+        if isinstance(value, Hole):
+            self.unknown[pointer] = value.reason
+            self.provenance[pointer] = Provenance(
+                how="stated",
+                location=provenance.location,
+                text=provenance.text,
+                why=f"unknown: {value.reason}",
+            )
+            return
+        *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+        at = self.value
+        for part in parents:
+            child = at.get(part)
+            if not isinstance(child, dict):
+                child = at[part] = {}
+            at = child
+        at[last] = value
+        self.provenance[pointer] = provenance
+
+    def get(self, pointer: str) -> Any:
+        """The value stated so far; None where there is none."""
+        at: Any = self.value
+        for part in pointer.split("/")[1:]:
+            at = at.get(part) if isinstance(at, dict) else None
+        return at
+
+    def refuse(self, message: str, location: Location | None, advice: str | None = None) -> None:
+        """The engine would not start."""
+        self.errors.append(Problem(message=message, location=location, help=advice))
