@@ -166,7 +166,7 @@ def _options(facts: Facts, launch: Launch, table: Table, configs: Mapping[str, H
     tokens = [from_word(word) for word in launch.argv]
     if len(tokens) > MAX_WORDS:
         raise refuse(f"more than {MAX_WORDS} words on the command line", tokens[MAX_WORDS])
-    if tokens and tokens[0].text not in ("serve",) and not tokens[0].text.startswith("-"):
+    if tokens and tokens[0].text != "serve":
         tokens = _not_serve(tokens)
     anchor = Token(text="", place=lambda _start, _end: launch.location) if launch.location else None
     _config_remarks(facts, tokens, table)
@@ -180,9 +180,16 @@ def _options(facts: Facts, launch: Launch, table: Table, configs: Mapping[str, H
 
 
 def _not_serve(tokens: list[Token]) -> list[Token]:
+    """What follows the program's name otherwise: its own name, or the options of the API server's module."""
     if tokens[0].text == "vllm":
         return tokens[1:]
     if UNKNOWN in tokens[0].text:
+        return tokens
+    if tokens[0].text.startswith("-"):
+        at = next((i for i, token in enumerate(tokens) if token.text == "serve"), 0)
+        if at:
+            words = " ".join(token.text for token in tokens[:at])
+            raise refuse(f"unrecognized arguments: {words[:2000]}", tokens[0], "options follow `serve MODEL`")
         return tokens
     raise refuse(
         f"`{tokens[0].text[:80]}` does not start an engine",

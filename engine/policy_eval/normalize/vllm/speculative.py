@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from policy_eval.errors import Location
+from policy_eval.errors import Location, Problem
 from policy_eval.model import Provenance
 from policy_eval.normalize.vllm.facts import Facts
 from policy_eval.normalize.vllm.hf_config import HfConfig, hf_config, model_facts
-from policy_eval.normalize.vllm.stated import Stated
+from policy_eval.normalize.vllm.stated import Stated, Statement
 from policy_eval.normalize.vllm.values import BadValue, Hole, as_bool, as_int, as_text, has_hole, one_of
 
 _POINTER = "/speculative_config"
@@ -57,11 +57,13 @@ def speculative_facts(
     implied = model_config is not None and isinstance(model_config.get("speculators_config"), dict)
     if implied and model is not None and model_config is not None:
         _from_speculators(spec, model, model_config)
-    for key, value in (whole.value or {}).items():
+    replaced = implied and _replaced(facts, stated, whole, knowledge)
+    for key, value in () if replaced else (whole.value or {}).items():
         pointer = "/" + key.replace("~", "~0").replace("/", "~1")
-        spec.set(key.replace("-", "_"), whole.hole(pointer, value), whole.provenance(pointer))
+        spec.set(key, whole.hole(pointer, value), whole.provenance(pointer))
     if not _merge_flags(facts, spec, stated):
         return
+    spec = _underscored(spec)
     if whole.value is None and not spec.values:
         if model_config is None:
             reason = f"the config.json of `{model}` is not known; it may bring a speculator of its own"
@@ -70,8 +72,20 @@ def speculative_facts(
             facts.put(_POINTER, None, whole.provenance())
         return
     facts.put(_POINTER, {}, whole.provenance())
-    if _check(facts, spec, knowledge):
+    if _check(facts, spec, knowledge, stated.choices("spec_method")):
         _resolve(facts, spec, model, configs, knowledge)
+
+
+def _replaced(facts: Facts, stated: Stated, whole: Statement, knowledge: Mapping[str, Any]) -> bool:
+    """Whether the release drops what is stated in favour of what the model folder implies; it is remarked."""
+    from packaging.specifiers import SpecifierSet
+
+    if not SpecifierSet(knowledge["speculators_replace_stated"]).contains(stated.release):
+        return False
+    if whole.value:
+        message = f"vLLM {stated.release} ignores --speculative-config: the model brings its own speculator"
+        facts.warnings.append(Problem(message=message, location=whole.location()))
+    return True
 
 
 def _from_speculators(spec: Speculation, model: str, config: Mapping[str, Any]) -> None:
@@ -101,10 +115,20 @@ def _merge_flags(facts: Facts, spec: Speculation, stated: Stated) -> bool:
     return True
 
 
-def _check(facts: Facts, spec: Speculation, knowledge: Mapping[str, Any]) -> bool:
+def _underscored(spec: Speculation) -> Speculation:
+    """``-`` in keys becomes ``_``, after the flags were merged: of two spellings the later one wins."""
+    found = Speculation()
+    for key, value in spec.values.items():
+        found.set(key.replace("-", "_"), value, spec.places[key])
+    return found
+
+
+def _check(
+    facts: Facts, spec: Speculation, knowledge: Mapping[str, Any], methods: tuple[str, ...]
+) -> bool:
     """Unknown keys and values of the wrong kind, in pydantic's words; converts the values in place."""
     readers: dict[str, Callable[[Any], Any]] = {
-        "method": as_text,
+        "method": one_of(methods),
         "model": as_text,
         "num_speculative_tokens": as_int,
         "enable_adaptive_verification": as_bool,

@@ -81,6 +81,17 @@ class Stated:
         self._parsed, self._table = parsed, table
         self._options = {option.dest: option for option in table.options}
 
+    @property
+    def release(self) -> str:
+        """The release whose option table is used."""
+        return self._table.release
+
+    def choices(self, dest: str) -> tuple[str, ...]:
+        """The values an option may have, none aside; empty where any may be given."""
+        option = self._options.get(dest)
+        listed = option.choices if option is not None and option.choices is not None else ()
+        return tuple(choice for choice in listed if choice != "None")
+
     def known(self, dest: str) -> bool:
         """Whether the release has the option."""
         return dest in self._options
