@@ -78,7 +78,8 @@ def _find(function: str, member: bool, kinds: tuple[type, ...]) -> Callable[...,
         return None
     for overload in OVERLOADS.get(function, ()):
         if overload.member == member and _takes(overload, kinds):
-            return overload.call
+            found: Callable[..., Any] = overload.call
+            return found
     return None
 
 

@@ -120,9 +120,11 @@ class Writer:
         self.have = have
 
     def constant(self, value: Any) -> str:
-        """The code of a constant: a word in quotes, or the name of an entry in the table of constants."""
+        """The code of a constant: an int, a word in quotes, or the name of an entry in the table of constants."""
         if type(value) is str and _WORD.fullmatch(value):
             return f"'{value}'"
+        if type(value) is int:
+            return str(value) if value >= 0 else f"({value})"
         # One entry a type and value, so that 1 and 1.0 stay apart; what cannot be compared is told by identity.
         key = (type(value), value if type(value) in (str, int, float) else id(value))
         found = self.numbers.get(key)
@@ -152,6 +154,9 @@ class Writer:
         if kind == "bool":
             self.line(f"if {'not ' if wanted else ''}({code}): {fail}")
             return
+        if kind:  # a number, a string or null
+            self.line("raise UNDECIDED")
+            return
         with self.block(f"if {code} is not {wanted}:"):
             self.line(f"if {code} is {not wanted}: {fail}")
             self.line("else: raise UNDECIDED")
@@ -168,6 +173,9 @@ class Writer:
     def test(self, node: Node) -> str:
         """Code that is exactly True or False; raises for any other value."""
         code, kind = self.value(node)
+        if kind and kind != "bool":
+            self.line("raise UNDECIDED")
+            return "None"
         if kind != "bool":
             self.line(f"if {code} is not True and {code} is not False: raise UNDECIDED")
         return code
@@ -290,10 +298,9 @@ def _name(writer: Writer, node: Name) -> Operand:
         inner, scope, slot = bound
         return _lazy(writer, slot, inner, scope)
     if node.name in writer.variables:
-        inner = writer.variables[node.name]
         if writer.path(node) is not None:
             return _select_path(writer, node)
-        return _lazy(writer, f"v{list(writer.variables).index(node.name)}", inner, {})
+        return _lazy(writer, f"v{list(writer.variables).index(node.name)}", writer.variables[node.name], {})
     if node.name in writer.roots:
         return _select_path(writer, node)
     raise Unsupported
@@ -380,9 +387,24 @@ def _binary(writer: Writer, node: Binary) -> Operand:
     left = writer.hold(writer.value(node.left))
     right = writer.hold(writer.value(node.right))
     if op in _HELPERS:
-        return writer.hold((f"{_HELPERS[op]}({left[0]}, {right[0]})", ""))
+        return _arithmetic(writer, op, left, right)
     _ordered(writer, left, right)
     return f"{left[0]} {op} {right[0]}", "bool"
+
+
+def _arithmetic(writer: Writer, op: str, left: Operand, right: Operand) -> Operand:
+    """An operation; that of ints in place, unless it can fail in more ways than by its size."""
+    name = writer.temp()
+    helper = f"{name} = {_HELPERS[op]}({left[0]}, {right[0]})"
+    if op in ("/", "%"):
+        writer.line(helper)
+        return name, ""
+    tests = [f"type({code}) is int" for code, kind in (left, right) if kind != "int"]
+    with writer.block(f"if {' and '.join(tests) or 'True'}:"):
+        writer.line(f"{name} = {left[0]} {op} {right[0]}")
+        writer.line(f"if not -9223372036854775808 <= {name} <= 9223372036854775807: raise UNDECIDED")
+    writer.line(f"else: {helper}")
+    return name, ""
 
 
 def _ordered(writer: Writer, left: Operand, right: Operand) -> None:
@@ -393,7 +415,8 @@ def _ordered(writer: Writer, left: Operand, right: Operand) -> None:
         return
     if kinds[0] in numbers or kinds[1] in numbers:
         other = right[0] if kinds[0] in numbers else left[0]
-        writer.line(f"if type({other}) is not int and type({other}) is not float: raise UNDECIDED")
+        # Python itself refuses to compare a number with anything but a number or a boolean.
+        writer.line(f"if {other} is True or {other} is False: raise UNDECIDED")
     elif "str" in kinds:
         other = right[0] if kinds[0] == "str" else left[0]
         writer.line(f"if type({other}) is not str: raise UNDECIDED")
@@ -406,26 +429,26 @@ def _equality(writer: Writer, node: Binary) -> Operand:
     for one, other in ((node.left, node.right), (node.right, node.left)):
         if type(other) is Literal and other.value is None:
             path = writer.path(one)
-            code = writer.read(path) if path is not None else writer.value(one)[0]
-            return f"({code}) is {'' if same else 'not '}None", "bool"
+            text = writer.read(path) if path is not None else writer.value(one)[0]
+            return f"({text}) is {'' if same else 'not '}None", "bool"
     left = writer.value(node.left)
     if left[1] != "bool" or left[0] not in ("True", "False"):
         left = writer.hold(left)
     right = writer.value(node.right)
     kinds = (left[1], right[1])
-    for (code, _), (other, kind), literal in ((left, right, node.right), (right, left, node.left)):
+    for (code, _), (value, kind), literal in ((left, right, node.right), (right, left, node.left)):
         if type(literal) is not Literal:
             continue
         if kind == "bool":
-            return f"({code}) is {'' if same else 'not '}{other}", "bool"
+            return f"({code}) is {'' if same else 'not '}{value}", "bool"
         if kind == "str":
-            return f"{code} {node.op} {other}", "bool"
+            return f"{code} {node.op} {value}", "bool"
         if kind in ("int", "float"):
             if literal.value in (0, 1):  # Python's True is 1, CEL's is not
                 code, _ = writer.hold((code, ""))
-                text = f"({code} == {other} and {code} is not True and {code} is not False)"
+                text = f"({code} == {value} and {code} is not True and {code} is not False)"
                 return text if same else f"not {text}", "bool"
-            return f"{code} {node.op} {other}", "bool"
+            return f"{code} {node.op} {value}", "bool"
     if kinds == ("bool", "bool"):
         return f"({left[0]}) is {'' if same else 'not '}({right[0]})", "bool"
     return writer.hold((f"{'' if same else 'not '}equal({left[0]}, {right[0]})", "bool"))
@@ -451,7 +474,9 @@ def _call(writer: Writer, node: Call) -> Operand:
     if node.function == "size" and len(args) == 1:
         return writer.hold((f"size({args[0][0]})", "int"))
     method = _METHODS.get(node.function)
-    if method and node.member and len(args) == 2 and args[1][1] == "str":
+    part = node.args[-1] if node.args else None
+    short = type(part) is Literal and type(part.value) is str and len(part.value) < 1000
+    if method and short and node.member and len(args) == 2:
         writer.line(f"if type({args[0][0]}) is not str or len({args[0][0]}) >= 1000: raise UNDECIDED")
         return method.format(args[0][0], args[1][0]), "bool"
     codes = ", ".join([writer.constant(node.function), str(node.member), *(code for code, _ in args)])

@@ -25,9 +25,9 @@ from policy_eval.cel.tree import (
     Unary,
 )
 
-RESERVED = frozenset(
-    ["as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace", "null", "package", "return", "true", "var", "void", "while"]
-)
+_RESERVED = """as break const continue else false for function if import in let loop namespace null package return
+true var void while"""
+RESERVED = frozenset(_RESERVED.split())
 
 # Macro -> {number of arguments: number of variables}. The last one or two arguments are expressions.
 _MACROS = {
@@ -63,15 +63,18 @@ class Lower:
         self.functions = functions
 
     def expr(self, parts: list[Any]) -> Node:
+        """``condition ? then : otherwise``"""
         condition, _, then, _, otherwise = parts
         return Conditional(
             start=condition.start, end=otherwise.end, condition=condition, then=then, otherwise=otherwise
         )
 
     def conditionalor(self, parts: list[Any]) -> Node:
+        """``a || b``"""
         return _logic("||", parts)
 
     def conditionaland(self, parts: list[Any]) -> Node:
+        """``a && b``"""
         return _logic("&&", parts)
 
     def operator(self, parts: list[Any]) -> Any:
@@ -82,37 +85,45 @@ class Lower:
     addition_add = addition_sub = multiplication_mul = multiplication_div = multiplication_mod = operator
 
     def relation(self, parts: list[Any]) -> Node:
+        """``(left op) right``"""
         (left, op), right = parts
         return Binary(start=left.start, end=right.end, op=str(op), left=left, right=right)
 
     addition = multiplication = relation
 
     def unary_not(self, parts: list[Any]) -> Any:
+        """The operator of a unary operation."""
         return parts[0]
 
     unary_neg = unary_not
 
     def unary(self, parts: list[Any]) -> Node:
+        """``!of``, ``-of``"""
         op, of = parts
         return Unary(start=op.start_pos, end=of.end, op=str(op), of=of)
 
     def member_dot(self, parts: list[Any]) -> Node:
+        """``of.field``"""
         of, _, field = parts
         return Select(start=of.start, end=field.end_pos, of=of, field=field.strip("`"))
 
     def member_opt_dot(self, parts: list[Any]) -> Node:
+        """``of.?field``"""
         of, _, _, field = parts
         return Select(start=of.start, end=field.end_pos, of=of, field=field.strip("`"), optional=True)
 
     def member_index(self, parts: list[Any]) -> Node:
+        """``of[index]``"""
         of, _, index, close = parts
         return Index(start=of.start, end=close.end_pos, of=of, index=index)
 
     def member_opt_index(self, parts: list[Any]) -> Node:
+        """``of[?index]``"""
         of, _, _, index, close = parts
         return Index(start=of.start, end=close.end_pos, of=of, index=index, optional=True)
 
     def member_dot_arg(self, parts: list[Any]) -> Node:
+        """``of.name(args)``: a method, a macro, or a function with a qualified name."""
         of, _, name, _, *rest = parts
         args = rest[0] if len(rest) == 2 else []
         start, end, function = of.start, rest[-1].end_pos, str(name)
@@ -149,6 +160,7 @@ class Lower:
         raise Fault(f"`cel.{function}` is not used like this", start, end, _CEL[function])
 
     def member_object(self, parts: list[Any]) -> Node:
+        """``Message{field: value}``"""
         raise Fault(
             "messages cannot be built",
             parts[0].start,
@@ -157,23 +169,27 @@ class Lower:
         )
 
     def field_init(self, parts: list[Any]) -> Any:
+        """``field: value`` of a message."""
         return parts
 
     fieldinits = field_init
 
     def ident(self, parts: list[Any]) -> Node:
+        """``name``"""
         (token,) = parts
         if token in RESERVED:
             raise _reserved(token)
         return Name(start=token.start_pos, end=token.end_pos, name=str(token))
 
     def dot_ident(self, parts: list[Any]) -> Node:
+        """``.name``"""
         dot, token = parts
         if token in RESERVED:
             raise _reserved(token)
         return Name(start=dot.start_pos, end=token.end_pos, name=str(token), absolute=True)
 
     def ident_arg(self, parts: list[Any]) -> Node:
+        """``name(args)``"""
         name, _, *rest = parts
         args = rest[0] if len(rest) == 2 else []
         if name in RESERVED:
@@ -191,27 +207,35 @@ class Lower:
         return Call(start=start, end=end, function=str(name), args=tuple(args))
 
     def dot_ident_arg(self, parts: list[Any]) -> Node:
+        """``.name(args)``"""
         dot, *rest = parts
-        return replace(self.ident_arg(rest), start=dot.start_pos)
+        found: Node = replace(self.ident_arg(rest), start=dot.start_pos)
+        return found
 
     def paren_expr(self, parts: list[Any]) -> Node:
+        """``(inner)``: the span includes the brackets."""
         opening, inner, closing = parts
-        return replace(inner, start=opening.start_pos, end=closing.end_pos)
+        found: Node = replace(inner, start=opening.start_pos, end=closing.end_pos)
+        return found
 
     def exprlist(self, parts: list[Any]) -> list[Node]:
+        """``a, b``"""
         return parts[::2]
 
     def list_item(self, parts: list[Any]) -> Any:
+        """``item`` or ``?item``"""
         return parts
 
     map_entry = list_item
 
     def list_items(self, parts: list[Any]) -> list[Any]:
+        """``item, item,``"""
         return [part for part in parts if type(part) is list]
 
     mapinits = list_items
 
     def list_lit(self, parts: list[Any]) -> Node:
+        """``[items]``"""
         entries = parts[1] if len(parts) == 3 else []
         return ListLiteral(
             start=parts[0].start_pos,
@@ -221,6 +245,7 @@ class Lower:
         )
 
     def map_lit(self, parts: list[Any]) -> Node:
+        """``{entries}``"""
         entries = parts[1] if len(parts) == 3 else []
         return MapLiteral(
             start=parts[0].start_pos,
@@ -231,6 +256,7 @@ class Lower:
         )
 
     def literal(self, parts: list[Any]) -> Node:
+        """A constant."""
         (token,) = parts
         try:
             value = _value(token.type, str(token))
@@ -306,7 +332,7 @@ def _macro(function: str, of: Node, args: list[Node], start: int, end: int) -> N
 
 def _optional_map(function: str, of: Node, args: list[Node], start: int, end: int) -> Node:
     """``x.optMap(v, e)`` is ``x.hasValue() ? optional.of(e) : optional.none()`` with ``v`` the value of ``x``."""
-    place: dict[str, int] = {"start": start, "end": end}
+    place: dict[str, Any] = {"start": start, "end": end}
     held = Name(**place, name="@optional")
     found = Bind(
         **place,

@@ -108,7 +108,7 @@ def _parse(expression: str) -> Node:
             "syntax", fault.message, expression=expression, start=fault.start, end=fault.end, help=fault.help
         ) from None
     except UnexpectedCharacters as error:
-        at = error.pos_in_stream
+        at = error.pos_in_stream or 0
         raise Error(
             "syntax",
             f"`{expression[at]}` is not expected here",

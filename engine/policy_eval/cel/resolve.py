@@ -7,14 +7,14 @@ longest match wins; variables of macros hide all others.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
-from policy_eval.cel.tree import Bind, Has, Macro, Name, Node, Select
+from policy_eval.cel.tree import PARTS, Bind, Has, Literal, Macro, Name, Node, Select
 
-TYPE_NAMES = frozenset(
-    ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "type", "null_type", "dyn", "optional_type", "google.protobuf.Timestamp", "google.protobuf.Duration"]
-)
+_TYPE_NAMES = """bool int uint double string bytes list map type null_type dyn optional_type
+google.protobuf.Timestamp google.protobuf.Duration"""
+TYPE_NAMES = frozenset(_TYPE_NAMES.split())
 
 
 def resolve(node: Node, names: Iterable[str], container: str = "") -> Node:
@@ -25,11 +25,16 @@ def resolve(node: Node, names: Iterable[str], container: str = "") -> Node:
 class _Resolver:
     def __init__(self, names: frozenset[str], container: str) -> None:
         self.names = names
+        self.container = container
         parts = container.split(".") if container else []
         self.prefixes = [".".join(parts[:count]) + "." for count in range(len(parts), 0, -1)] + [""]
 
     def node(self, node: Node, local: frozenset[str]) -> Node:
+        if type(node) is Literal:
+            return node
         if type(node) is Name:
+            if node.name in local or (node.name in self.names and not self.container and not node.absolute):
+                return node
             return self.chain(node, [node], local) or node
         if type(node) in (Select, Has):
             chain: list[Any] = [node]
@@ -49,16 +54,16 @@ class _Resolver:
                 node, value=self.node(node.value, local), body=self.node(node.body, local | {node.name})
             )
         changes: dict[str, Any] = {}
-        for field in fields(node)[2:]:
-            value = getattr(node, field.name)
-            if isinstance(value, Node):
-                new: Any = self.node(value, local)
-                if new is not value:
-                    changes[field.name] = new
-            elif type(value) is tuple and value and isinstance(value[0], Node):
-                new = tuple(self.node(item, local) for item in value)
+        for name in PARTS[type(node)]:
+            value = getattr(node, name)
+            if type(value) is tuple:
+                new: Any = tuple([self.node(item, local) for item in value])
                 if not _same(new, value):
-                    changes[field.name] = new
+                    changes[name] = new
+            else:
+                new = self.node(value, local)
+                if new is not value:
+                    changes[name] = new
         return replace(node, **changes) if changes else node
 
     def chain(self, name: Name, chain: list[Any], local: frozenset[str]) -> Node | None:

@@ -23,6 +23,7 @@ FAILS = (KeyError, IndexError, TypeError, EvaluationError, Undecided)
 _LOW, _HIGH = -(2**63), 2**63 - 1
 _SHORT = 200
 _LONG = 1000
+_HUGE = 20_000
 _NUMBERS = frozenset({int, float})
 _PLAIN = frozenset({type(None), bool, int, float, str})
 _SIZED = frozenset({str, list, dict})
@@ -37,6 +38,8 @@ def equal(left: Any, right: Any) -> bool:
     """``==`` of null, booleans, numbers and strings."""
     one, other = type(left), type(right)
     if one not in _PLAIN or other not in _PLAIN:
+        raise UNDECIDED
+    if one is str and other is str and len(left) >= _HUGE:
         raise UNDECIDED
     if one is other or (one in _NUMBERS and other in _NUMBERS):
         return left == right  # type: ignore[no-any-return]
@@ -162,7 +165,22 @@ def apply(function: str, member: bool, *args: Any) -> Any:
     return found
 
 
-NAMES = {
-    name: globals()[name]
-    for name in ["add", "apply", "contains", "divide", "equal", "index", "misspelt", "modulo", "multiply", "negate", "ordered", "pairs", "size", "subtract", "FAILS", "Stop", "UNDECIDED"]
+NAMES: dict[str, Any] = {
+    "add": add,
+    "apply": apply,
+    "contains": contains,
+    "divide": divide,
+    "equal": equal,
+    "index": index,
+    "misspelt": misspelt,
+    "modulo": modulo,
+    "multiply": multiply,
+    "negate": negate,
+    "ordered": ordered,
+    "pairs": pairs,
+    "size": size,
+    "subtract": subtract,
+    "FAILS": FAILS,
+    "Stop": Stop,
+    "UNDECIDED": UNDECIDED,
 }

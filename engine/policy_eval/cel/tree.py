@@ -6,7 +6,6 @@ name, and an explanation can show them as written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -165,15 +164,35 @@ CLASSES: dict[str, type[Node]] = {
 }
 _FIELDS = {name: tuple(field.name for field in fields(node))[2:] for name, node in CLASSES.items()}
 
+# The fields of each class that hold sub-expressions: a node, or a tuple of nodes.
+PARTS: dict[type[Node], tuple[str, ...]] = {
+    Literal: (),
+    Name: (),
+    Select: ("of",),
+    Has: ("of",),
+    Index: ("of", "index"),
+    Call: ("args",),
+    Unary: ("of",),
+    Binary: ("left", "right"),
+    Logic: ("args",),
+    Conditional: ("condition", "then", "otherwise"),
+    ListLiteral: ("items",),
+    MapLiteral: ("keys", "values"),
+    Macro: ("of", "args"),
+    Bind: ("value", "body"),
+}
 
-def children(node: Node) -> Iterator[Node]:
-    """The direct sub-expressions of a node, in the order of the text."""
-    for name in _FIELDS[type(node).__name__]:
+
+def children(node: Node) -> list[Node]:
+    """The direct sub-expressions of a node, in the order of the text, but for a map's keys before its values."""
+    found: list[Node] = []
+    for name in PARTS[type(node)]:
         value = getattr(node, name)
-        if isinstance(value, Node):
-            yield value
-        elif type(value) is tuple:
-            yield from (item for item in value if isinstance(item, Node))
+        if type(value) is tuple:
+            found.extend(value)
+        else:
+            found.append(value)
+    return found
 
 
 def measure(root: Node) -> tuple[int, int, Node]:
@@ -185,7 +204,14 @@ def measure(root: Node) -> tuple[int, int, Node]:
         count += 1
         if level > depth:
             depth, deepest = level, node
-        stack.extend((child, level + 1) for child in children(node))
+        level += 1
+        for name in PARTS[type(node)]:
+            value = getattr(node, name)
+            if type(value) is tuple:
+                for item in value:
+                    stack.append((item, level))
+            else:
+                stack.append((value, level))
     return count, depth, deepest
 
 
@@ -236,20 +262,16 @@ def _node(data: list[Any]) -> Node:
     return node
 
 
-_NODE_FIELDS = frozenset(
-    {"of", "left", "right", "condition", "then", "otherwise", "body"}
-    | {("Index", "index"), ("Bind", "value")}
-)
 _TEXT_FIELDS = frozenset({"name", "field", "function", "op", "kind"})
 _NODES_FIELDS = frozenset({"args", "items", "keys", "values"})
 
 
 def _fits(name: str, field: str, value: Any) -> bool:
     """Whether a field of a stored node holds the kind of value that it must."""
-    if field in _NODE_FIELDS or (name, field) in _NODE_FIELDS:
+    if field in PARTS[CLASSES[name]]:
+        if field in _NODES_FIELDS:
+            return type(value) is tuple and all(isinstance(item, Node) for item in value)
         return isinstance(value, Node)
-    if field in _NODES_FIELDS:
-        return type(value) is tuple and all(isinstance(item, Node) for item in value)
     if field in _TEXT_FIELDS:
         return type(value) is str
     if field == "names":

@@ -75,6 +75,7 @@ class Scope:
         self.outer = outer
 
 
+_DEEP = 10**9
 Watch = Callable[[Node, Any], None]
 
 
@@ -108,22 +109,27 @@ class Walker:
             raise LimitExceeded(f"the evaluation takes more than {self.limits.iterations} steps")
 
     def whole(self, value: Any) -> Unknown | None:
-        """The unknowns inside a value that is used as a whole. Also refuses one too deep, or inside itself."""
+        """The unknowns inside a value that is used as a whole."""
         if type(value) not in (list, dict, Optional):
             return value if type(value) is Unknown else None
         return self._scan(value, 0)[0]
 
     def size(self, value: Any) -> int:
-        """How much work it is to look at all of a value."""
+        """How much work it is to look at all of a value; `LimitExceeded` if it is too deep, or inside itself."""
         if type(value) in (str, bytes):
             return len(value)
-        if type(value) in (list, dict, Optional):
-            return self._scan(value, 0)[1]
-        return 1
+        if type(value) not in (list, dict, Optional):
+            return 1
+        count = self._scan(value, 0)[1]
+        if count >= _DEEP:
+            raise LimitExceeded(
+                f"a value is nested more than {self.limits.depth} deep, contains itself, or is too large"
+            )
+        return count
 
     def _scan(self, value: Any, depth: int) -> tuple[Unknown | None, int]:
         if depth > self.limits.depth:
-            raise LimitExceeded(f"a value is nested more than {self.limits.depth} deep, or contains itself")
+            return None, _DEEP
         known = self.seen.get(id(value))
         if known is not None:
             return known[1], known[2]
@@ -134,7 +140,7 @@ class Walker:
                 unknown = item if unknown is None else _union(unknown, item)
             elif kind is list or kind is dict or kind is Optional:
                 inner, count = self._scan(item, depth + 1)
-                total += count
+                total = min(total + count, _DEEP)
                 if inner is not None:
                     unknown = inner if unknown is None else _union(unknown, inner)
             elif kind is str or kind is bytes:
@@ -274,13 +280,29 @@ def _show(value: Any) -> str:
 
 
 def _call(walker: Walker, node: Call, scope: Scope) -> Any:
-    args = walker.strict(node.args, scope)
-    if type(args) is Unknown:
-        return args
-    for arg in args:
-        walker.charge(walker.size(arg) // 1000)
-    found = call(node.function, node.member, args)  # type: ignore[arg-type]
-    return _built(walker, found)
+    if node.function == "size" and len(node.args) == 1:
+        args = [walker.value(node.args[0], scope)]
+        unknown = _direct(args[0])
+    else:
+        found = walker.strict(node.args, scope)
+        if isinstance(found, Unknown):
+            return found
+        args, unknown = found, None
+        for arg in args:
+            walker.charge(walker.size(arg) // 1000)
+    return _built(walker, call(node.function, node.member, args)) if unknown is None else unknown
+
+
+def _direct(value: Any) -> Unknown | None:
+    """The unknowns among a value's own entries: what its size, or what it holds, may depend on."""
+    if type(value) is Unknown:
+        return value
+    found: Unknown | None = None
+    if type(value) in (list, dict):
+        for item in _parts(value):
+            if type(item) is Unknown:
+                found = item if found is None else _union(found, item)
+    return found
 
 
 def _built(walker: Walker, value: Any) -> Any:
@@ -306,21 +328,16 @@ def _unary(walker: Walker, node: Unary, scope: Scope) -> Any:
 def _binary(walker: Walker, node: Binary, scope: Scope) -> Any:
     if node.op in ("==", "!=") and (told := _null_test(walker, node, scope)) is not None:
         return told
+    if node.op == "in":
+        return _in(walker, node, scope)
     operands = walker.strict((node.left, node.right), scope)
-    if type(operands) is Unknown:
+    if isinstance(operands, Unknown):
         return operands
     left, right = operands
     op = node.op
     if op in ("==", "!="):
-        _pay(walker, min(walker.size(left), walker.size(right)))
+        _pay(walker, left, right)
         return values.equal(left, right) == (op == "==")
-    if op == "in":
-        if type(right) is not list and type(right) is not dict:
-            raise EvaluationError(f"`in` needs a list or a map on its right, not {describe(right)}")
-        if type(right) is dict:
-            return values.lookup(right, left, _ABSENT, strict=False) is not _ABSENT
-        _pay(walker, walker.size(right))
-        return any(values.equal(left, item) for item in right)
     if op in _ARITHMETIC:
         return _built(walker, _ARITHMETIC[op](left, right))
     order = values.compare(left, right)
@@ -340,8 +357,49 @@ def _null_test(walker: Walker, node: Binary, scope: Scope) -> Any:
     return None
 
 
-def _pay(walker: Walker, size: int) -> None:
-    walker.charge(size // 100)
+def _in(walker: Walker, node: Binary, scope: Scope) -> Any:
+    """``left in right``. Entries of another kind than ``left`` do not matter, not even unknown parts of them."""
+    unknown: Unknown | None = None
+    try:
+        left = walker.value(node.left, scope)
+        unknown = walker.whole(left)
+        right = walker.value(node.right, scope)
+    except LimitExceeded:
+        raise
+    except EvaluationError:
+        if unknown is None:
+            raise
+        return unknown
+    if type(right) is Unknown:
+        return right if unknown is None else _union(unknown, right)
+    if unknown is not None:
+        return unknown
+    if type(right) is dict:
+        return values.lookup(right, left, _ABSENT, strict=False) is not _ABSENT
+    if type(right) is not list:
+        raise EvaluationError(f"`in` needs a list or a map on its right, not {describe(right)}")
+    walker.charge(len(right) // 1000)
+    composed = type(left) in _COMPOSED
+    for item in right:
+        inside = walker.whole(item) if composed else item if type(item) is Unknown else None
+        if inside is not None:
+            unknown = inside if unknown is None else _union(unknown, inside)
+        elif composed or type(item) not in _COMPOSED:
+            _pay(walker, left, item)
+            if values.equal(left, item):
+                return True
+    return False if unknown is None else unknown
+
+
+_COMPOSED = (list, dict, Optional)
+
+
+def _pay(walker: Walker, left: Any, right: Any) -> None:
+    """Account for a comparison. What no literal is as long as is charged, so that generated code need not count."""
+    if type(left) in _COMPOSED and type(right) in _COMPOSED:
+        walker.charge(min(walker.size(left), walker.size(right)) // 100)
+    elif type(left) in (str, bytes) and type(right) in (str, bytes):
+        walker.charge(min(len(left), len(right)) // 20_000)
 
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -420,10 +478,10 @@ def _conditional(walker: Walker, node: Conditional, scope: Scope) -> Any:
 
 def _list(walker: Walker, node: ListLiteral, scope: Scope) -> Any:
     items = walker.strict(node.items, scope)
-    if type(items) is Unknown or not node.optional:
+    if isinstance(items, Unknown) or not node.optional:
         return items
     found = []
-    for at, item in enumerate(items):  # type: ignore[arg-type]
+    for at, item in enumerate(items):
         if at not in node.optional:
             found.append(item)
         elif type(item) is not Optional:
@@ -435,12 +493,12 @@ def _list(walker: Walker, node: ListLiteral, scope: Scope) -> Any:
 
 def _map(walker: Walker, node: MapLiteral, scope: Scope) -> Any:
     parts = walker.strict((*node.keys, *node.values), scope)
-    if type(parts) is Unknown:
+    if isinstance(parts, Unknown):
         return parts
     count = len(node.keys)
     pairs = []
     for at in range(count):
-        key, value = parts[at], parts[count + at]  # type: ignore[index]
+        key, value = parts[at], parts[count + at]
         if at in node.optional:
             if type(value) is not Optional:
                 raise EvaluationError(f"an entry marked with `?` must be an optional, not {describe(value)}")
