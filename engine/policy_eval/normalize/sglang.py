@@ -129,7 +129,13 @@ class _Arguments:
             if facts["kind"] == "flag":
                 self._set(facts["dest"], True, word)
             elif equals:
-                self._value(option, rest if word.text is not None else None, word)
+                start = len(name) + 1
+                value = Word(
+                    text=rest if word.text is not None else None,
+                    location=word.place(start, len(text)),
+                    unknown=word.unknown,
+                )
+                self._value(option, value.text, value)
             elif at < len(words) and not (words[at].text or "").startswith("--"):
                 self._value(option, words[at].text, words[at])
                 at += 1

@@ -49,12 +49,15 @@ def read(source: Input) -> Sequence[Found | Document]:
     found: list[Found] = []
     problems: list[Problem] = []
     pods = known_kinds()["pods"]
+    used = _used(objects)
     for kind, item in objects:
         if kind not in pods:
             if kind not in known_kinds()["ignored"]:
                 problems.append(_unknown_kind(kind, item))
             continue
         name = f"{kind}/{item.string('metadata', 'name') or '?'}"
+        if (kind, item.string("metadata", "name")) in used:
+            continue
         try:
             found += _engines(kind, item, name, cluster, source, objects)
         except PolicyEvalError as error:
@@ -77,6 +80,18 @@ def read(source: Input) -> Sequence[Found | Document]:
             )
         )
     return found
+
+
+def _used(objects: list[tuple[str, Item]]) -> set[tuple[str, str | None]]:
+    """Runtimes and configs that another object in the input builds on: they are read there."""
+    used: set[tuple[str, str | None]] = set()
+    for kind, item in objects:
+        if kind == "InferenceService" and (runtime := item.string("spec", "predictor", "model", "runtime")):
+            used |= {("ServingRuntime", runtime), ("ClusterServingRuntime", runtime)}
+        if kind == "LLMInferenceService":
+            names = [base.string("name") for base in item.items("spec", "baseRefs")]
+            used |= {("LLMInferenceServiceConfig", name) for name in names}
+    return used
 
 
 def _engines(

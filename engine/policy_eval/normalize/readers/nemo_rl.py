@@ -94,8 +94,9 @@ def read(source: Input) -> Sequence[Found | Document]:
             )
             words += [standing("--logprobs-mode", generation.location()), missing(why, generation.location())]
     for name in gone:
-        # What the file sets is not known: a word that may be any option.
-        words.insert(0, missing(f"the defaults `{name.value[:80]}` are not there to read", name.location()))
+        # What the file sets is not known: a word that may be any option, before those that are stated here.
+        why = f"the defaults `{name.value[:80]}` are not there to read"
+        words.insert(0, join([standing("--", name.location()), missing(why, name.location())]))
     origin = Origin(name=os.path.basename(source.file), input=source, fallback=pinned_release(source, "vllm"))
     backend = generation.string("backend") if generation is not None else None
     engine = backend if backend in ("vllm", "sglang") else "vllm"

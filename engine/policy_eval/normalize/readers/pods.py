@@ -13,6 +13,7 @@ from policy_eval.normalize.readers.shape import Found, Input
 from policy_eval.normalize.readers.starts import Origin, container_readings, found_in, relevant
 from policy_eval.normalize.text import Text, join, missing
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\$|\$\(([-._A-Za-z0-9]+)\)")
 
 
@@ -158,7 +159,8 @@ def container_env(
             where = (group.get(kind, "name") or group).location()
             if kind == "configMapRef" and reference in known:
                 for key, value in known[reference].pairs("data"):
-                    env[prefix + key] = value.text()
+                    if _NAME.fullmatch(prefix + key):
+                        env[prefix + key] = value.text()
             elif kind == "configMapRef":
                 for engine in ("vllm", "sglang"):
                     for variable in relevant(engine):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.normalize.launch import Launch, Word
@@ -54,6 +55,7 @@ def word(text: Text) -> Word:
 def found_in(readings: Sequence[Reading], origin: Origin) -> list[Found]:
     """The engines that the commands start: one each, with a launch for every way it may be started."""
     ways: dict[tuple[str, int], list[Launch]] = {}
+    lines: dict[tuple[str, int], int | None] = {}
     assumed: dict[str, Location | None] = {}
     for reading in readings:
         seen: dict[str, int] = {}
@@ -61,9 +63,13 @@ def found_in(readings: Sequence[Reading], origin: Origin) -> list[Found]:
         for command in reading.commands:
             pinned |= _pins(command)
             for launch in _launches(command, origin, pinned):
-                place = f"{command.location}"
+                place = " ".join(str(where) for where in (*command.calls, command.location))
                 number = seen[place] = seen.get(place, 0) + 1
-                ways.setdefault((place, number), []).append(launch)
+                several = ways.setdefault((place, number), [])
+                if not any(_same(launch, other) for other in several):
+                    several.append(launch)
+                outermost = (*command.calls, command.location)[0]
+                lines[place, number] = outermost.line if outermost is not None else None
                 if len(ways) > MAX_ENGINES:
                     raise PolicyEvalError(
                         Problem(message=f"more than {MAX_ENGINES} engines", location=command.location)
@@ -71,13 +77,28 @@ def found_in(readings: Sequence[Reading], origin: Origin) -> list[Found]:
         for condition, where, _ in reading.assumed:
             assumed.setdefault(condition, where)
     found = []
-    for launches in ways.values():
-        if len(ways) > 1 and launches[0].location is not None:
-            numbered = f"{origin.name} line {launches[0].location.line}"
-            launches = [replace(launch, name=numbered) for launch in launches]
+    for site, launches in ways.items():
+        if len(ways) > 1:
+            name = f"{origin.name} line {lines[site]}" + (f" ({site[1]})" if site[1] > 1 else "")
+            launches = [replace(launch, name=name) for launch in launches]
         open_conditions = tuple(assumed.items()) if len(launches) > 1 else ()
         found.append(Found(ways=tuple(Way(launch=launch) for launch in launches), assumed=open_conditions))
     return found
+
+
+def _same(left: Launch, right: Launch) -> bool:
+    """Whether two launches are the same but for their remarks."""
+    return all(
+        _words(getattr(left, part)) == _words(getattr(right, part)) for part in ("argv", "env", "version")
+    )
+
+
+def _words(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _words(inner) for name, inner in value.items()}
+    if isinstance(value, tuple):
+        return [_words(inner) for inner in value]
+    return None if value is None else (value.text, value.unknown, value.location)
 
 
 def _pins(command: Command) -> dict[str, Text]:
@@ -151,13 +172,20 @@ def _launch(start: Start, command: Command, origin: Origin, pinned: Mapping[str,
         name=origin.name,
         engine=start.engine,  # type: ignore[arg-type]
         argv=argv,
-        env={name: word(text) for name, text in command.env.items()},
+        env={name: word(text) for name, text in command.env.items() if _concerns(name, text, start.engine)},
         image=None if origin.image is None else word(origin.image),
         version=None if version is None else word(version),
         files={name: word(text) for name, text in origin.files.items()},
         location=command.location,
         warnings=(*origin.warnings, *command.warnings),
         base=origin.input.folder,
+    )
+
+
+def _concerns(name: str, value: Text, engine: str) -> bool:
+    """Whether a variable may matter to an engine: an unknown one of another engine's does not."""
+    return value.unknown is None or not any(
+        name in relevant(other) for other in knowledge()["environment"] if other != engine
     )
 
 

@@ -8,7 +8,7 @@ every reading and keeps what they agree on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
@@ -17,22 +17,27 @@ from policy_eval.normalize.shell.syntax import Script
 from policy_eval.normalize.shell.words import SCRIPT_FOLDER, Include, Value, expand, expand_one
 from policy_eval.normalize.text import UNKNOWN, Text, join, missing, standing
 
-_MAX_READINGS = 16
+_MAX_SPLITS = 6
 _MAX_STEPS = 20_000
 _MAX_CHARACTERS = 2_000_000
 _MAX_DEPTH = 20
 _MAX_COMMANDS = 500
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
+_CHANGES = frozenset({"exit", "return", "exec", "eval", "source", ".", "set", "shift", "read"})
 _ASSIGNMENTS = frozenset({"variable_assignment", "variable_assignments", "declaration_command"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command a script would run: its words expanded, the variables it would inherit, where it stands."""
+    """A command a script would run: its words expanded, the variables it would inherit, where it stands.
+
+    ``calls`` are the places of the function calls that lead to it, outermost first.
+    """
 
     words: tuple[Text, ...]
     env: Mapping[str, Text]
     location: Location | None
+    calls: tuple[Location | None, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
 
@@ -76,8 +81,9 @@ def _readings(start: Callable[[_Walk], None], include: Include | None) -> list[R
     """Follow every way, each open condition first as true, then as false."""
     readings: list[Reading] = []
     decisions: list[bool] = []
+    steps = 0
     while True:
-        walk = _Walk(decisions, include, split=True)
+        walk = _Walk(decisions, include)
         start(walk)
         readings.append(Reading(commands=tuple(walk.commands), assumed=tuple(walk.assumed)))
         decisions = [taken for _, _, taken in walk.assumed]
@@ -86,10 +92,9 @@ def _readings(start: Callable[[_Walk], None], include: Include | None) -> list[R
         if not decisions:
             return readings
         decisions[-1] = False
-        if len(readings) >= _MAX_READINGS:
-            walk = _Walk([], include, split=False)
-            start(walk)
-            return [Reading(commands=tuple(walk.commands))]
+        steps += walk.steps
+        if steps > _MAX_STEPS:
+            raise PolicyEvalError(Problem(message="a shell script with too many ways through it to follow"))
 
 
 class _Stop(Exception):
@@ -126,10 +131,9 @@ class _State:
 class _Walk:
     """One way through a script."""
 
-    def __init__(self, decisions: list[bool], include: Include | None, *, split: bool) -> None:
+    def __init__(self, decisions: list[bool], include: Include | None) -> None:
         self.decisions = decisions
         self.include = include
-        self.split = split
         self.assumed: list[tuple[str, Location | None, bool]] = []
         self.commands: list[Command] = []
         self.state = _State()
@@ -139,6 +143,7 @@ class _Walk:
         self.defaults: dict[str, Location | None] = {}
         self.included: set[str] = set()
         self.remarks: list[Problem] = []
+        self.calls: list[Location | None] = []
 
     # Scope: where words find their variables.
 
@@ -213,12 +218,8 @@ class _Walk:
                 location=part.place(0, len(part.text.split("\n")[0])),
                 help="remove the comment line, or put it before the command",
             )
-            last = self.commands.pop()
-            self.commands.append(
-                Command(
-                    words=last.words, env=last.env, location=last.location, warnings=(*last.warnings, problem)
-                )
-            )
+            last = self.commands[-1]
+            self.commands[-1] = replace(last, warnings=(*last.warnings, problem))
 
     def statement(self, script: Script, node: Any) -> None:
         self.steps += 1
@@ -374,7 +375,13 @@ class _Walk:
                 continue
             if "*" in patterns:
                 return self.block(script, body)
-            if self.decide(script, item, None):
+            if _ends(script, body) or not _matters(script, body):
+                self.apart(lambda body=body: self.block(script, body))  # type: ignore[misc]
+                continue
+            asked = ""
+            if subject is not None:
+                asked = f"case {script.part(subject).text} in {'|'.join(patterns)})"
+            if self.decide(script, item, None, asked):
                 return self.block(script, body)
         return None
 
@@ -459,30 +466,42 @@ class _Walk:
                 return None
         return None
 
-    def decide(self, script: Script, node: Any, status: bool | None) -> bool:
+    def decide(self, script: Script, node: Any, status: bool | None, shown: str = "") -> bool:
         """Which way an open condition goes on this way through the script."""
         if status is not None:
             return status
         taken = self.decisions[len(self.assumed)] if len(self.assumed) < len(self.decisions) else True
         part = script.part(node)
-        shown = " ".join(part.text.split())[:60]
+        shown = " ".join((shown or part.text).split())[:60]
         self.assumed.append((shown, part.place(), taken))
         return taken
 
     def branch(
         self, script: Script, condition: Any, status: bool | None, body: list[Any], otherwise: list[Any]
     ) -> None:
-        if status is None and not self.split:
+        if status is None and (_ends(script, body) or not _matters(script, [*body, *otherwise])):
+            # Where a way ends the script, or changes nothing, the rest goes on as if the other was taken.
+            self.apart(lambda: self.block(script, body))
+            self.otherwise(script, otherwise)
+        elif status is None and _ends(script, otherwise):
+            self.apart(lambda: self.otherwise(script, otherwise))
+            self.block(script, body)
+        elif status is None and len(self.assumed) >= _MAX_SPLITS:
             self.unsplit(script, condition, body, otherwise)
         elif self.decide(script, condition if condition is not None else body[0], status):
             self.block(script, body)
-        elif otherwise and otherwise[0].type == "elif_clause":
-            self.on_elif_clause(script, otherwise[0], otherwise[1:])
         else:
-            self.block(script, otherwise)
+            self.otherwise(script, otherwise)
+
+    def otherwise(self, script: Script, nodes: list[Any]) -> None:
+        """Follow what an `if` does when its condition is false: the next `elif`, or the `else`."""
+        if nodes and nodes[0].type == "elif_clause":
+            self.on_elif_clause(script, nodes[0], nodes[1:])
+        else:
+            self.block(script, nodes)
 
     def unsplit(self, script: Script, condition: Any, body: list[Any], otherwise: list[Any]) -> None:
-        """Too many open conditions to follow each way: what they set is unknown from here on."""
+        """Past so many open conditions: what further ones set is unknown from here on."""
         shown = " ".join(script.part(condition).text.split())[:60] if condition is not None else ""
         why = f"depends on `{shown}`"
         for nodes in (body, otherwise):
@@ -582,13 +601,15 @@ class _Walk:
         elif name == "shift" and self.state.arguments is not None:
             self.state.arguments = self.state.arguments[:1] + self.state.arguments[2:]
         elif name in self.state.functions and self.depth < _MAX_DEPTH * 4:
-            self.call(name, words, extra)
+            self.call(name, words, extra, location)
         elif name in ("command", "builtin", "nohup", "time", "setsid", "nice", "sudo") and rest:
             self.wrapped(rest, extra, location)
         elif name == "env":
             self.environment(rest, extra, location)
         elif name.rpartition("/")[2] in _SHELLS and rest:
             self.shell(rest, extra, location)
+        elif inner := _inner_shell(words):
+            self.shell(words[inner:], extra, location)
         else:
             self.note(words, extra, location)
 
@@ -626,7 +647,7 @@ class _Walk:
     def note(self, words: list[Text], extra: dict[str, Text], location: Location | None) -> None:
         warnings = [
             Problem(
-                message=f"`{name}` is not set here: its default was taken",
+                message=f"{_named(name)} is not set here: its default was taken",
                 location=where,
                 help="make sure that it is not set where this runs",
             )
@@ -637,21 +658,24 @@ class _Walk:
                 words=tuple(words),
                 env=self.inherited(extra),
                 location=location,
+                calls=tuple(self.calls),
                 warnings=(*self.remarks, *warnings),
             )
         )
 
-    def call(self, name: str, words: list[Text], extra: dict[str, Text]) -> None:
+    def call(self, name: str, words: list[Text], extra: dict[str, Text], location: Location | None) -> None:
         script, body = self.state.functions[name]
         kept = self.state.arguments
         self.state.arguments = tuple(words)
         for variable, value in extra.items():
             self.assign(variable, value)
+        self.calls.append(location)
         try:
             self.statement(script, body)
         except _Return:
             pass
         finally:
+            self.calls.pop()
             self.state.arguments = kept
 
     def inline(self, text: Text) -> None:
@@ -741,6 +765,10 @@ def _first(value: Value) -> Text:
     return value[0] if value else standing("", None)
 
 
+def _named(name: str) -> str:
+    return f"argument {name} of the script" if name.isdigit() else f"`{name}`"
+
+
 def _negate(status: bool | None) -> bool | None:
     return None if status is None else not status
 
@@ -753,6 +781,51 @@ def _is_test(node: Any) -> bool:
         node.type == "command"
         and (node.text or b"").startswith((b"test ", b"grep ", b"command -v ", b"which "))
     )
+
+
+def _inner_shell(words: list[Text]) -> int:
+    """Where the words after `sh -c` begin in a command that runs a shell (`srun … bash -c …`); 0 for none.
+
+    Not in containers and on other machines, where other variables hold.
+    """
+    if words[0].text.rpartition("/")[2] in (
+        "docker",
+        "podman",
+        "nerdctl",
+        "kubectl",
+        "ssh",
+        "echo",
+        "printf",
+    ):
+        return 0
+    for at, word in enumerate(words[1:-1], 1):
+        flags = words[at + 1].text
+        if word.text.rpartition("/")[2] in _SHELLS and flags.startswith("-") and flags.endswith("c"):
+            return at + 1
+    return 0
+
+
+def _ends(script: Script, nodes: list[Any]) -> bool:
+    """Whether a way through certainly ends the script: its last command is `exit` or `exec`."""
+    last = next((node for node in reversed(nodes) if node.is_named and node.type != "comment"), None)
+    if last is not None and last.type in ("else_clause", "compound_statement"):
+        return _ends(script, last.children)
+    if last is None or last.type != "command":
+        return False
+    words = [script.part(child).text for child in last.named_children if child.type != "comment"]
+    return bool(words) and (words[0] == "exit" or (words[0] == "exec" and len(words) > 1))
+
+
+def _matters(script: Script, nodes: list[Any]) -> bool:
+    """Whether a way through changes what follows it: sets something, leaves, or reads something in."""
+    kinds = ("variable_assignment", "declaration_command", "unset_command", "function_definition")
+    for node in nodes:
+        for found in _descend(node):
+            if found.type in kinds:
+                return True
+            if found.type == "command_name" and script.part(found).text in _CHANGES:
+                return True
+    return False
 
 
 def _only_sets(node: Any) -> bool:

@@ -338,6 +338,10 @@ def _parameter(part: Text, scope: Scope, fields: _Fields, quoted: bool, nesting:
         fields.add(_unset(name, part))
     else:
         if value is None and not scope.is_unset(name):
+            if not word.text.strip("\"'"):
+                # `${NAME:-}` only keeps `set -u` quiet: it is `$NAME`.
+                fields.add(_unset(name, part))
+                return
             scope.defaulted(name, part.place())
         if operator[-1] == "=":
             scope.assign(name, expand_one(word, scope, nesting=nesting + 1))

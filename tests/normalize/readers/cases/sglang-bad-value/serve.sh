@@ -1,0 +1,2 @@
+#!/bin/sh
+sglang serve --model-path m/sg --sampling-mask-max-tokens lots --disaggregation-mode both --speculative-algorithm

@@ -1,0 +1,2 @@
+MODE=processed_logprobs
+WIDE=1

@@ -1,0 +1,4 @@
+vllm serve m/cut \
+  --return-sampling-mask \
+  # --enforce-eager \
+  --logprobs-mode processed_logprobs

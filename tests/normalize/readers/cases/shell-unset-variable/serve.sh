@@ -1,0 +1,1 @@
+vllm serve "$MODEL" --return-sampling-mask --logprobs-mode "$MODE" $EXTRA_ARGS
