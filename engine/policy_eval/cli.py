@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from policy_eval import __version__
 from policy_eval.errors import PolicyEvalError, Problem
-from policy_eval.model import Document, DocumentReport, Report
+from policy_eval.model import Report
 
 COMMANDS = ("judge", "normalize", "readers")
 
@@ -55,87 +55,122 @@ def _dispatch(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="policy-eval",
-        usage="policy-eval [OPTIONS] FILE...\n       policy-eval COMMAND ...",
+        usage="""policy-eval [OPTIONS] FILE...
+       policy-eval [OPTIONS] -- vllm serve ...
+       policy-eval COMMAND ...""",
         description="Decide whether inference configurations may be used, by the rules in policy files.",
         epilog=f"Commands: {', '.join(COMMANDS)}. "
         "Exit codes: 0 approved or not applicable, 1 rejected, 2 could not decide.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="configurations; a folder is walked; - is standard input"
+    add = parser.add_argument
+    add("files", nargs="*", metavar="FILE", help="configurations; a folder is walked; - is standard input")
+    add("--command", metavar="'vllm serve ...'", help="judge a command line, as a shell would split it")
+    add(
+        "--from",
+        dest="reader",
+        metavar="SHAPE",
+        help="what the files are (policy-eval readers lists the shapes)",
     )
-    parser.add_argument(
+    add(
         "--policy", action="append", metavar="PATH", help="policy file or folder, instead of the bundled ones"
     )
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="how to report (default: text)"
+    add("--engine-version", metavar="VERSION", help="the engine's release, whatever the input says")
+    add(
+        "--hf-config",
+        action="append",
+        default=[],
+        metavar="[NAME=]DIR",
+        help="folder with the model's config.json",
     )
-    parser.add_argument(
-        "--first", action="store_true", help="stop at the first failure, the one the engine would raise"
-    )
-    parser.add_argument(
-        "--engine-version", metavar="VERSION", help="the engine's release, whatever the input says"
-    )
-    parser.add_argument(
+    add(
         "--set",
         action="append",
         default=[],
         metavar="/POINTER=VALUE",
         help="state a fact of the normalized document",
     )
-    parser.add_argument(
+    add("--first", action="store_true", help="stop at the first failure, the one the engine would raise")
+    add("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
+    add(
         "--fail-on",
         choices=("error", "warning"),
         default="error",
         help="severity that fails (default: error)",
     )
-    parser.add_argument("--quiet", action="store_true", help="print verdicts only")
-    parser.add_argument(
-        "--no-color", action="store_true", help="no colours (also: NO_COLOR in the environment)"
-    )
-    parser.add_argument("--version", action="version", version=f"policy-eval {__version__}")
+    add("--quiet", action="store_true", help="print verdicts only")
+    add("--no-color", action="store_true", help="no colours (also: NO_COLOR in the environment)")
+    add("--jobs", type=int, metavar="N", help="processes to use for many files (default: one a processor)")
+    add("--version", action="version", version=f"policy-eval {__version__}")
     return parser
 
 
 def evaluate(arguments: list[str]) -> int:
     """``policy-eval FILE...``: normalise, evaluate and report each configuration."""
+    command: list[str] | None = None
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments, command = arguments[:at], arguments[at + 1 :]
     options = _parser().parse_args(arguments)
-    problems: list[Problem] = []
-    reports: list[DocumentReport] = []
     try:
-        from policy_eval.overrides import parse_setting
-
-        settings = [parse_setting(text) for text in options.set]
-        if options.engine_version is not None:
-            import json
-
-            settings.append(parse_setting(f"/engine/version={json.dumps(options.engine_version)}"))
-        if not options.files:
-            raise PolicyEvalError(
-                Problem(
-                    message="nothing to evaluate", help="name a configuration file: policy-eval config.json"
-                )
-            )
-        from policy_eval.evaluate import Evaluator
-
-        evaluator = Evaluator.load(options.policy)
+        report = _judge(options, command)
     except PolicyEvalError as error:
-        return _show(Report(problems=error.problems), options)
-
-    from policy_eval.overrides import apply_settings
-
-    for path in options.files:
-        try:
-            for document in _documents(path, options):
-                judged = evaluator.evaluate(apply_settings(document, settings), first=options.first)
-                reports += judged.documents
-        except PolicyEvalError as error:
-            problems += error.problems
-    return _show(Report(documents=tuple(reports), problems=tuple(problems)), options)
+        report = Report(problems=error.problems)
+    return _show(report, options)
 
 
-def _documents(path: str, options: argparse.Namespace) -> list[Document]:
-    raise NotImplementedError
+def _judge(options: argparse.Namespace, command: list[str] | None) -> Report:
+    from policy_eval.batch import Request, judge_files
+    from policy_eval.overrides import parse_setting
+
+    settings = [parse_setting(text) for text in options.set]
+    if options.engine_version is not None:
+        settings.append(parse_setting(f'/engine/version="{options.engine_version}"'))
+    request = Request(
+        policies=options.policy,
+        reader=options.reader,
+        engine_version=options.engine_version,
+        settings=tuple(settings),
+        first=options.first,
+    )
+    if command is not None or options.command is not None:
+        raise NotImplementedError
+    if not options.files:
+        help_text = "name a configuration file: policy-eval config.json"
+        raise PolicyEvalError(Problem(message="nothing to evaluate", help=help_text))
+    with _Progress() as progress:
+        verdicts = judge_files(request, options.files, jobs=options.jobs, progress=progress)
+    problems = [problem for verdict in verdicts for problem in verdict.problems]
+    documents = [document for verdict in verdicts for document in verdict.documents]
+    if not documents and not problems:
+        shown = ", ".join(f"`{path}`" for path in options.files)
+        skipped = sum(verdict.skipped for verdict in verdicts)
+        help_text = (
+            f"{skipped} files were read and configure no engine" if skipped else "no file to read was found"
+        )
+        problems.append(Problem(message=f"nothing to evaluate in {shown}", help=help_text))
+    return Report(documents=tuple(documents), problems=tuple(problems))
+
+
+class _Progress:
+    """A line on the terminal that says how far a long run is; nothing where no one watches."""
+
+    def __init__(self) -> None:
+        self._shown = 0
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        return self._update if sys.stderr.isatty() else lambda _done, _total: None
+
+    def _update(self, done: int, total: int) -> None:
+        percent = 100 * done // total
+        if total >= 50 and percent > self._shown:
+            self._shown = percent
+            filled = "#" * (percent // 5)
+            print(f"\r[{filled:20}] {done} of {total} files", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _show(report: Report, options: argparse.Namespace) -> int:

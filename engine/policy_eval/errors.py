@@ -63,6 +63,10 @@ class PolicyEvalError(Exception):
         self.problems = problems
 
 
+class NothingFound(PolicyEvalError):
+    """An input was read, and it configures no engine: an error by itself, nothing to report in a folder of files."""
+
+
 _WIDTH = 100
 
 

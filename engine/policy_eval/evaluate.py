@@ -11,7 +11,7 @@ from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.model import Document, DocumentReport, Finding, Outcome, Provenance, Report
 from policy_eval.pack import Pack, load_pack
 from policy_eval.policy import Policy, Rule
-from policy_eval.schema import complete, config_type, quick_check, schema_problems
+from policy_eval.schema import complete, config_type, no_such_fact, quick_check, schema_problems
 
 _MAX_PLANS = 256
 
@@ -43,6 +43,12 @@ class Evaluator:
     def __init__(self, pack: Pack) -> None:
         self._pack = pack
         self._conforms = quick_check("config")
+        names = [
+            (policy.name, name)
+            for policy in pack.policies
+            for name in (*(one.name for one in policy.conditions), *(rule.id for rule in policy.rules))
+        ]
+        self._order = {name: at for at, name in enumerate(names)}
         self._compiled: dict[tuple[str, tuple[int, ...]], _Applied] = {}
         self._plans: dict[tuple[str, str], _Plan] = {}
         for engine, releases in pack.releases.items():
@@ -110,7 +116,15 @@ class Evaluator:
     def _judge(self, document: Document, first: bool) -> DocumentReport:
         problems = list(document.errors)
         if not problems and not self._conforms(document.value):
-            problems = schema_problems(document.value, "config", None, document.name)
+            problems = [
+                _placed(document, p) for p in schema_problems(document.value, "config", None, document.name)
+            ]
+        if not problems:
+            problems = [
+                Problem(message=found[0], location=_location(document, f"/unknown/{at}"), help=found[1])
+                for at, pointer in enumerate(document.value.get("unknown", ()))
+                if (found := no_such_fact(pointer))
+            ]
         engine, version = _engine(document.value)
         if not problems:
             problems = self._engine_problems(document, engine, version)
@@ -131,7 +145,7 @@ class Evaluator:
             self._with_release(document, _with_version(config, release), engine, release, first)
             for release in self.releases[engine]
         ]
-        return _merge(document, engine, self.releases[engine], judged)
+        return _merge(document, engine, self.releases[engine], judged, self._order)
 
     def _engine_problems(self, document: Document, engine: str | None, version: str | None) -> list[Problem]:
         where = _location(document, "/engine/name")
@@ -182,7 +196,7 @@ class Evaluator:
                 if rules:
                     applied.append(self._compile(policy, rules))
         plan = _Plan(tuple(applied))
-        if len(self._plans) < _MAX_PLANS:
+        if applied and len(self._plans) < _MAX_PLANS:
             self._plans[engine, version] = plan
         return plan
 
@@ -320,6 +334,13 @@ def _location(document: Document, pointer: str) -> Location | None:
     return place.location if place else None
 
 
+def _placed(document: Document, problem: Problem) -> Problem:
+    """A problem known by its pointer only, at the place that the document knows for it."""
+    pointer = problem.location.pointer if problem.location else None
+    place = _location(document, pointer) if pointer is not None else None
+    return replace(problem, location=place) if place else problem
+
+
 def _condition_finding(document: Document, policy: Policy, at: int, value: object) -> Finding:
     condition = policy.conditions[at]
     finding = Finding(
@@ -380,11 +401,15 @@ def _message(policy: Policy, rule: Rule, config: dict[str, Any]) -> str:
     variables = [(variable.name, variable.expression.node) for variable in policy.variables]
     text = cel.evaluate_with(rule.message_expression.node, {"config": config}, variables)
     usable = isinstance(text, str) and text.strip() and "\n" not in text and len(text) <= 5000
-    return text if usable else rule.message  # type: ignore[return-value]
+    return text if usable else rule.message
 
 
 def _merge(
-    document: Document, engine: str, releases: Sequence[str], judged: Sequence[DocumentReport]
+    document: Document,
+    engine: str,
+    releases: Sequence[str],
+    judged: Sequence[DocumentReport],
+    order: Mapping[tuple[str, str], int],
 ) -> DocumentReport:
     """One verdict from those for each known release: theirs if they agree, else indeterminate."""
     outcomes = [one.outcome for one in judged]
@@ -397,7 +422,7 @@ def _merge(
             findings[key] = finding
     merged = [
         replace(finding, releases=tuple(holds[key]) if len(holds[key]) < len(releases) else ())
-        for key, finding in findings.items()
+        for key, finding in sorted(findings.items(), key=lambda item: order[item[1].policy, item[1].rule])
     ]
     agreed = len(set(outcomes)) == 1
     if not agreed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,7 +49,10 @@ def _not_json(_text: str) -> None:
 
 def apply_settings(document: Document, settings: Sequence[Setting]) -> Document:
     """The document with these facts stated; a stated fact is no longer unknown. The original stays as it was."""
-    value, provenance = document.value, dict(document.provenance)
+    if not settings:
+        return document
+    value: Any = document.value
+    provenance: dict[str, Provenance] = {}
     for setting in settings:
         parts = [part.replace("~1", "/").replace("~0", "~") for part in setting.pointer.split("/")[1:]]
         value = _with(value, parts, setting)
@@ -64,20 +68,20 @@ def apply_settings(document: Document, settings: Sequence[Setting]) -> Document:
             source_line=setting.text,
         )
         provenance[setting.pointer] = Provenance(how="stated", location=where, text=setting.text)
-    return replace(document, value=value, provenance=provenance)
+    return replace(document, value=value, provenance=ChainMap(provenance, document.provenance))  # type: ignore[arg-type]
 
 
-def _with(value: Any, parts: Sequence[str], setting: Setting) -> Any:
+def _with(value: Any, parts: Sequence[str], setting: Setting, above: str = "") -> Any:
     if not parts:
         return setting.value
     name = parts[0]
     if isinstance(value, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(value):
         at = int(name)
-        return [*value[:at], _with(value[at], parts[1:], setting), *value[at + 1 :]]
+        return [*value[:at], _with(value[at], parts[1:], setting, name), *value[at + 1 :]]
     if value is None:
         value = {}
     if not isinstance(value, dict):
         raise PolicyEvalError(
-            Problem(message=f"{OPTION} `{setting.text[:80]}`: there is nothing below `{name[:40]}` to set")
+            Problem(message=f"{OPTION} `{setting.text[:80]}`: `{above[:40]}` holds no facts to set")
         )
-    return {**value, name: _with(value.get(name, {}), parts[1:], setting)}
+    return {**value, name: _with(value.get(name, {}), parts[1:], setting, name)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from policy_eval import load
@@ -58,7 +59,7 @@ class _Reader:
     def read(self, path: str) -> None:
         for file in policy_files(path):
             try:
-                self._file(file)
+                self._file(file, _label(file))
             except PolicyEvalError as error:
                 self.problems.extend(error.problems)
 
@@ -68,20 +69,18 @@ class _Reader:
         rest.read(folder)
         self.releases = {**rest.releases, **self.releases}
 
-    def _file(self, file: str) -> None:
+    def _file(self, file: str, label: str) -> None:
         text = load.read_text(file)
-        source = load.load_json(text, file) if file.endswith(".json") else load.load_yaml(text, file)
+        source = load.load_json(text, label) if file.endswith(".json") else load.load_yaml(text, label)
         kind = source.value.get("kind") if isinstance(source.value, dict) else None
         if kind not in _KINDS:
             where = source.location(
                 "/kind" if isinstance(source.value, dict) and "kind" in source.value else ""
             )
             known = ", ".join(f"`{name}`" for name in _KINDS)
-            raise PolicyEvalError(
-                Problem(
-                    message="not a policy file", location=where, help=f"its `kind` must be one of {known}"
-                )
-            )
+            close = get_close_matches(str(kind), _KINDS, n=1)
+            help_text = f"did you mean `{close[0]}`?" if close else f"its `kind` must be one of {known}"
+            raise PolicyEvalError(Problem(message="not a policy file", location=where, help=help_text))
         _KINDS[kind](self, source)
 
     def _policy(self, source: Source) -> None:
@@ -122,6 +121,12 @@ _KINDS: dict[str, Callable[[_Reader, Source], None]] = {
     "Policy": _Reader._policy,
     "Releases": _Reader._releases,
 }
+
+
+def _label(file: str) -> str:
+    """The file as reports name it: bundled ones as ``policies/...``, wherever the package lies."""
+    bundled = data_folder("policies")
+    return os.path.relpath(file, os.path.dirname(bundled)) if file.startswith(bundled + os.sep) else file
 
 
 def policy_files(path: str) -> Iterable[str]:

@@ -11,7 +11,7 @@ from policy_eval.cel import types
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import Source
 from policy_eval.model import Severity
-from policy_eval.schema import config_type, schema_problems
+from policy_eval.schema import config_type, no_such_fact, schema_problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,24 +212,8 @@ def check_versions(text: str | None, source: Source, pointer: str, problems: lis
 
 def check_pointer(pointer: str | None, source: Source, at: str, problems: list[Problem]) -> None:
     """Note a pointer to a fact that the normalized document does not have."""
-    if pointer is None:
-        return
-    found: types.Type = config_type()
-    for part in pointer.split("/")[1:]:
-        found = found.of if isinstance(found, types.Nullable) else found
-        if not isinstance(found, types.Record):
-            return
-        if part not in found.fields:
-            from difflib import get_close_matches
-
-            close = get_close_matches(part, found.fields, n=1)
-            advice = (
-                f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(sorted(found.fields))}"
-            )
-            message = f"no fact `{part}` in `{found.name}`"
-            problems.append(Problem(message=message, location=source.location(at), help=advice))
-            return
-        found = found.fields[part].type
+    if pointer is not None and (found := no_such_fact(pointer)):
+        problems.append(Problem(message=found[0], location=source.location(at), help=found[1]))
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:

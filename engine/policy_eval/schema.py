@@ -78,7 +78,8 @@ def _explain(error: Any) -> Iterable[tuple[str, str | None, str | None]]:
         advice = _did_you_mean(value, [option for option in options if isinstance(option, str)])
         yield f"expected {_either([show(option) for option in options])}, found {show(value)}", advice, None
     elif keyword == "pattern":
-        yield f"{show(value)} is not of the form `{expected}`", None, None
+        shown = expected.replace("(?![\\s\\S])", "$")
+        yield f"{show(value)} is not of the form `{shown}`", error.schema.get("description"), None
     else:
         yield (
             _BOUNDS.get(keyword, "not allowed here: {value}").format(bound=expected, value=show(value)),
@@ -99,11 +100,11 @@ _KINDS = {
 _BOUNDS = {
     "minimum": "expected at least {bound}, found {value}",
     "maximum": "expected at most {bound}, found {value}",
-    "minLength": "expected at least {bound} characters, found {value}",
+    "minLength": "expected some text, found {value}",
     "maxLength": "longer than {bound} characters",
-    "minItems": "expected at least {bound} item(s)",
+    "minItems": "expected at least {bound} item, found an empty list",
     "maxItems": "more than {bound} items",
-    "minProperties": "expected at least {bound} key(s)",
+    "minProperties": "expected at least {bound} key, found an empty mapping",
 }
 
 
@@ -183,61 +184,74 @@ _EXACT: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 _ANNOTATIONS = {"description", "default", "title", "$schema", "$id", "type", "examples"}
+_MAX_SEEN = 1000
 
 
 @cache
 def quick_check(name: str) -> Check:
-    """A function that says yes to most valid values of a schema in a microsecond, and no to every invalid one.
+    """A function that says yes to valid values of a schema in a microsecond or two, and no to every invalid one.
 
-    A no means: ask `schema_problems`. It knows only the keywords that our schemas use on their hot part;
-    a keyword it does not know makes it say no.
+    A no means: ask `schema_problems`. It knows only the keywords that our schemas use; a keyword it does not
+    know makes it say no.
     """
     return _check(load_schema(name))
 
 
-def _check(schema: dict[str, Any]) -> Check:
+def _types(schema: dict[str, Any]) -> frozenset[type]:
     names = schema.get("type", list(_EXACT))
-    types = frozenset(
-        kind for name in ([names] if isinstance(names, str) else names) for kind in _EXACT[name]
-    )
-    tests: list[Check] = []
-    for keyword, expected in schema.items():
-        if keyword in _ANNOTATIONS or keyword in ("properties", "additionalProperties", "required", "items"):
-            continue
-        tests.append(_keyword(keyword, expected))
-    if dict in types and "type" in schema:
-        tests.append(_object_check(schema))
-    elif list in types and "type" in schema:
-        item = _check(schema["items"]) if "items" in schema else _never
-        tests.append(lambda value: type(value) is not list or all(map(item, value)))
-    elif "type" not in schema and "const" not in schema and "enum" not in schema:
-        return _never
+    return frozenset(kind for name in ([names] if isinstance(names, str) else names) for kind in _EXACT[name])
 
-    if not tests:
-        return lambda value: type(value) in types
-    if len(tests) == 1:
-        only = tests[0]
-        return lambda value: type(value) in types and only(value)
-    return lambda value: type(value) in types and all(test(value) for test in tests)
+
+def _check(schema: dict[str, Any]) -> Check:
+    types = _types(schema)
+    if "enum" in schema or "const" in schema:
+        return _one_of(schema["enum"] if "enum" in schema else [schema["const"]])
+    if "type" not in schema:
+        return _never
+    if dict in types:
+        return _mapping(schema, type(None) in types) if types <= {dict, type(None)} else _never
+    if list in types:
+        return _sequence(schema, type(None) in types) if types <= {list, type(None)} else _never
+    tests = [_keyword(key, expected) for key, expected in schema.items() if key not in _ANNOTATIONS]
+    return _scalar(types, tests) if tests else lambda value: type(value) in types
+
+
+def _scalar(types: frozenset[type], tests: list[Check]) -> Check:
+    # The same few versions and names come again and again, and a regular expression costs ten times a look-up.
+    seen: set[object] = set()
+
+    def check(value: object) -> bool:
+        kind = type(value)
+        if kind is str and value in seen:
+            return True
+        if kind not in types or not all(test(value) for test in tests):
+            return False
+        if kind is str and len(seen) < _MAX_SEEN and len(value) < _MAX_SEEN:  # type: ignore[arg-type]
+            seen.add(value)
+        return True
+
+    return check
 
 
 def _never(_value: object) -> bool:
     return False
 
 
+def _one_of(options: list[Any]) -> Check:
+    # bool and int are told apart by type, since True == 1 in Python but not in JSON.
+    kinds = {type(option): {other for other in options if type(other) is type(option)} for option in options}
+    if any(kind not in (str, int, bool, type(None)) for kind in kinds):
+        return _never
+    if set(kinds) == {str}:
+        names = kinds[str]
+        return lambda value: type(value) is str and value in names
+    return lambda value: type(value) in kinds and value in kinds[type(value)]
+
+
 def _keyword(keyword: str, expected: Any) -> Check:
-    if keyword in ("enum", "const"):
-        # bool and int are told apart by type, since True == 1 in Python but not in JSON.
-        options = frozenset(
-            (type(option), option) for option in ([expected] if keyword == "const" else expected)
-        )
-        if all(kind in (str, type(None)) for kind, _ in options):
-            values = frozenset(option for _, option in options)
-            return lambda value: value in values
-        return lambda value: (type(value), value) in options
     if keyword == "pattern":
-        match = re.compile(expected).search
-        return lambda value: type(value) is not str or match(value) is not None
+        search = re.compile(expected).search
+        return lambda value: type(value) is not str or search(value) is not None
     if keyword == "maxLength":
         return lambda value: type(value) is not str or len(value) <= expected
     if keyword == "minimum":
@@ -245,31 +259,58 @@ def _keyword(keyword: str, expected: Any) -> Check:
     return _never
 
 
-def _object_check(schema: dict[str, Any]) -> Check:
-    """Test a mapping: exact types first, deeper tests only for the keys that have any."""
-    types: dict[str, frozenset[type]] = {}
-    deeper: dict[str, Check] = {}
-    for key, part in schema.get("properties", {}).items():
-        simple = set(part) <= _ANNOTATIONS and "type" in part
-        names = part.get("type", list(_EXACT))
-        types[key] = frozenset(t for n in ([names] if isinstance(names, str) else names) for t in _EXACT[n])
-        if not simple or types[key] & {dict, list}:
-            deeper[key] = _check(part)
+def _sequence(schema: dict[str, Any], nullable: bool) -> Check:
+    if not set(schema) <= _ANNOTATIONS | {"items"} or "items" not in schema:
+        return _never
+    item = _check(schema["items"])
+    return lambda value: all(map(item, value)) if type(value) is list else nullable and value is None
+
+
+def _mapping(schema: dict[str, Any], nullable: bool) -> Check:
+    """Test a mapping: keys whose type is all there is to say about them first, without a call."""
+    if not set(schema) <= _ANNOTATIONS | {"properties", "additionalProperties", "required"}:
+        return _never
+    parts: dict[str, dict[str, Any]] = schema.get("properties", {})
+    simple = {
+        key: _types(part)
+        for key, part in parts.items()
+        if "type" in part and set(part) <= _ANNOTATIONS and not _types(part) & {dict, list}
+    }
+    tests = {key: _check(part) for key, part in parts.items() if key not in simple}
     extra = schema.get("additionalProperties", True)
     other = _check(extra) if isinstance(extra, dict) else _never
     required = tuple(schema.get("required", ()))
 
+    # Documents of a fleet have the same few shapes. For a shape seen before (keys and types of values), what is
+    # left to test are the values of some keys.
+    shapes: dict[tuple[object, ...], tuple[tuple[str, Check], ...]] = {}
+
+    def learn(value: dict[Any, Any]) -> tuple[tuple[str, Check], ...] | None:
+        left = []
+        for key, item in value.items():
+            if type(key) is not str:
+                return None
+            if key not in simple:
+                left.append((key, tests.get(key, other)))
+            elif type(item) not in simple[key]:
+                return None
+        return tuple(left) if all(key in value for key in required) else None
+
     def check(value: object) -> bool:
         if type(value) is not dict:
-            return True
-        for key, item in value.items():
-            allowed = types.get(key)
-            if allowed is None:
-                if type(key) is not str or not other(item):
-                    return False
-            elif type(item) not in allowed or (key in deeper and not deeper[key](item)):
+            return nullable and value is None
+        shape = (*value, *map(type, value.values()))
+        left = shapes.get(shape)
+        if left is None:
+            left = learn(value)
+            if left is None:
                 return False
-        return all(key in value for key in required)
+            if len(shapes) < _MAX_SEEN and len(shape) < _MAX_SEEN:
+                shapes[shape] = left
+        for key, test in left:  # noqa: SIM110 (a generator would cost more than the tests)
+            if not test(value[key]):
+                return False
+        return True
 
     return check
 
@@ -319,6 +360,25 @@ def _plain_type(name: str, kind: str, schema: dict[str, Any]) -> cel.Type:
 
 # Keys of the document that say how it came about; rules are about facts.
 _NOT_FACTS = {"$schema", "schema", "unknown", "provenance"}
+
+
+def no_such_fact(pointer: str) -> tuple[str, str] | None:
+    """Message and help where a JSON Pointer leads to no fact of the normalized document; else None."""
+    found: cel.Type = config_type()
+    for raw in pointer.split("/")[1:]:
+        part = raw.replace("~1", "/").replace("~0", "~")
+        found = found.of if isinstance(found, cel.Nullable) else found
+        if isinstance(found, (cel.ListType, cel.MapType)):
+            return None
+        fields = list(found.fields) if isinstance(found, cel.Record) else []
+        if part not in fields:
+            owner = found.name if isinstance(found, cel.Record) else "a plain value"
+            return f"no fact `{part[:80]}` in `{owner}`", _did_you_mean(
+                part, fields
+            ) or "end the pointer before it"
+        assert isinstance(found, cel.Record)
+        found = found.fields[part].type
+    return None
 
 
 def complete(document: dict[str, Any], unknown: Callable[[str], object]) -> dict[str, Any]:

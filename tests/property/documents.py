@@ -38,7 +38,7 @@ def _kind(name: str, schema: dict[str, Any]) -> st.SearchStrategy[Any]:
             found = st.dictionaries(_TEXT, values(extra), max_size=2)
         return found
     if name == "array":
-        return st.lists(values(schema["items"]), max_size=3)
+        return st.lists(values(schema["items"]) if "items" in schema else _JSON, max_size=3)
     if name == "string":
         pattern = schema.get("pattern", "")
         if pattern.startswith("^[0-9]"):
@@ -47,7 +47,7 @@ def _kind(name: str, schema: dict[str, Any]) -> st.SearchStrategy[Any]:
             )
         if pattern.startswith("^(/"):
             return st.sampled_from(
-                ["/use_v2_model_runner", "/model_config", "/env/A", "/engine/version", "/a~1b/0"]
+                ["/use_v2_model_runner", "/model_config", "/env/A", "/engine/version", "/env/a~1b"]
             )
         return _TEXT
     return {

@@ -40,7 +40,7 @@ def render(report: Report, *, color: bool = False, quiet: bool = False) -> str:
         if not quiet:
             lines += _details(document, paint)
             lines.append("")
-    if len(report.documents) + len(report.problems) > 1:
+    if report.documents and len(report.documents) + len(report.problems) > 1:
         lines.append(_summary(report, paint))
     while lines and not lines[-1]:
         lines.pop()
@@ -105,6 +105,11 @@ def _finding(finding: Finding, paint: Paint) -> Iterator[str]:
         yield f"    at {finding.path}"
     if finding.releases:
         yield f"    releases: {', '.join(finding.releases)}"
+    if finding.outcome == "error" and finding.policy_location:
+        yield from ("    " + line for line in _place(finding.policy_location, paint))
+    for pointer in finding.unknown:
+        hint = "--engine-version VERSION" if pointer == "/engine/version" else f"--set {pointer}=VALUE"
+        yield f"    state it: {safe(hint)}"
     if finding.reason:
         yield from _block("    why: ", finding.reason)
     for at, fix in enumerate(finding.fix):
@@ -116,10 +121,6 @@ def _finding(finding: Finding, paint: Paint) -> Iterator[str]:
         if "flag" not in fix and "env" not in fix:
             for pointer, value in fix.get("set", {}).items():
                 yield f"         {safe(pointer)}: {safe(json.dumps(value, ensure_ascii=False))}"
-    if finding.outcome == "indeterminate":
-        for pointer in finding.unknown:
-            hint = "--engine-version VERSION" if pointer == "/engine/version" else f"--set {pointer}=VALUE"
-            yield f"    fix: state it: {safe(hint)}"
 
 
 def _place(where: Location, paint: Paint) -> Iterator[str]:
@@ -158,6 +159,8 @@ def _summary(report: Report, paint: Paint) -> str:
         counts[document.outcome] += 1
     parts = [f"{count} {paint(outcome, outcome)}" for outcome, count in counts.items() if count]
     if report.problems:
-        parts.append(f"{len(report.problems)} unreadable")
+        parts.append(
+            f"{len(report.problems)} problem{'' if len(report.problems) == 1 else 's'} with other input"
+        )
     total = len(report.documents)
     return f"{total} document{'' if total == 1 else 's'}: {', '.join(parts)}"
