@@ -717,6 +717,7 @@ class Generated:
 
 
 _BUILTINS: dict[str, Any] = {
+    "KeyError": KeyError,
     "__builtins__": {
         "type": type,
         "len": len,
@@ -726,7 +727,6 @@ _BUILTINS: dict[str, Any] = {
         "int": int,
         "float": float,
         "tuple": tuple,
-        "KeyError": KeyError,
     },
 }
 

@@ -29,7 +29,10 @@ _ESCAPE = re.compile(
 def number(kind: str, text: str) -> Any:
     """The value of an INT_LIT, UINT_LIT or FLOAT_LIT token; `EvaluationError` when it is out of range."""
     if kind == "FLOAT_LIT":
-        return float(text)
+        found = float(text)
+        if found in (float("inf"), float("-inf")):
+            raise EvaluationError(f"`{text[:20]}` does not fit into a double")
+        return found
     unsigned = kind == "UINT_LIT"
     digits = text[:-1] if unsigned else text
     if len(digits) > 40:

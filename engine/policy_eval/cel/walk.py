@@ -268,7 +268,7 @@ def _index(walker: Walker, node: Index, scope: Scope) -> Any:
     if found is _ABSENT:
         if type(of) is list:
             raise EvaluationError(
-                f"the index {_show(index)} is outside the list, which has {len(of)} elements"
+                f"the index {_show(index)} is outside the list of {len(of)}"
             )
         raise EvaluationError(f"there is no key {_show(index)}")
     return found
@@ -418,13 +418,13 @@ _ORDER: dict[str, Callable[[int], bool]] = {
 
 
 class _Fold:
-    """``&&`` and ``||`` over operands in any number: one that decides wins, then unknowns, then errors."""
+    """``&&``, ``||``, ``all`` and ``exists``: an operand that decides wins, then unknowns, then errors."""
 
     __slots__ = ("decider", "error", "op", "unknown")
 
     def __init__(self, op: str) -> None:
         self.op = op
-        self.decider = op == "||"
+        self.decider = op in ("||", "exists")
         self.unknown: Unknown | None = None
         self.error: EvaluationError | None = None
 
@@ -549,7 +549,7 @@ def _elements(walker: Walker, node: Macro, of: Any, scope: Scope) -> Iterator[Sc
 
 
 def _quantifier(walker: Walker, node: Macro, elements: Iterator[Scope]) -> Any:
-    fold = _Fold("&&" if node.kind == "all" else "||")
+    fold = _Fold(node.kind)
     for scope in elements:
         if fold.add(walker, node.args[0], scope):
             return fold.decider
