@@ -52,6 +52,7 @@ class _Reader:
     def __init__(self) -> None:
         self.policies: list[Policy] = []
         self.releases: dict[str, tuple[str, ...]] = {}
+        self.derivations: list[Source] = []
         self.problems: list[Problem] = []
         self._names: dict[str, str] = {}
         self._ids: dict[str, str] = {}
@@ -101,6 +102,9 @@ class _Reader:
             )
         seen.setdefault(name, str(where))
 
+    def _derivation(self, source: Source) -> None:
+        self.derivations.append(source)
+
     def _releases(self, source: Source) -> None:
         from packaging.version import InvalidVersion, Version
 
@@ -118,6 +122,7 @@ class _Reader:
 
 
 _KINDS: dict[str, Callable[[_Reader, Source], None]] = {
+    "Derivation": _Reader._derivation,
     "Policy": _Reader._policy,
     "Releases": _Reader._releases,
 }
