@@ -22,7 +22,7 @@ class Node:
     decoded characters map to the text. ``size`` counts the values below it, itself included, aliases expanded.
     """
 
-    __slots__ = ("children", "end", "keys", "size", "start", "style", "value")
+    __slots__ = ("children", "end", "keys", "offsets", "size", "start", "style", "value")
 
     def __init__(self, value: Any, start: int, end: int, style: str = "") -> None:
         self.value = value
@@ -32,6 +32,8 @@ class Node:
         self.size = 1
         self.children: dict[str, Node] | list[Node] | None = None
         self.keys: dict[str, tuple[int, int]] = {}
+        self.offsets: list[int] | None = None
+
 
 
 class Source:
@@ -62,7 +64,10 @@ class Source:
         if key and parent is not None and last in parent.keys:
             return self._span(*parent.keys[last], pointer)
         if start is not None and isinstance(node.value, str):
-            offsets = decoded_offsets(self.text[node.start : node.end], node.value, node.style)
+            # Kept: a long string holds many words, and each is asked for.
+            if node.offsets is None:
+                node.offsets = decoded_offsets(self.text[node.start : node.end], node.value, node.style)
+            offsets = node.offsets
             first = node.start + offsets[min(start, len(node.value))]
             stop = first
             if end is not None and end > start:

@@ -80,7 +80,7 @@ def _document(document: Document, path: Path) -> dict[str, Any]:
             value = value.get(part.replace("~1", "/"), "?") if isinstance(value, dict) else "?"
         if pointer not in document.value.get("unknown", []):
             facts[pointer] = [value, place(fact.location, path)]
-    row: dict[str, Any] = {"name": document.name, "facts": facts}
+    row: dict[str, Any] = {"name": _relative(document.name, path), "facts": facts}
     unknown = [
         pointer
         for pointer in document.value.get("unknown", [])

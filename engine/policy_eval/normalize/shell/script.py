@@ -7,7 +7,7 @@ every reading and keeps what they agree on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,9 +17,10 @@ from policy_eval.normalize.shell.syntax import Script
 from policy_eval.normalize.shell.words import SCRIPT_FOLDER, Include, Value, expand, expand_one
 from policy_eval.normalize.text import UNKNOWN, Text, join, missing, standing
 
-_MAX_SPLITS = 6
+_MAX_SPLITS = 5
 _MAX_STEPS = 20_000
-_MAX_CHARACTERS = 2_000_000
+_MAX_CHARACTERS = 1_000_000
+_WORD_COST = 30
 _MAX_DEPTH = 20
 _MAX_COMMANDS = 500
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
@@ -81,9 +82,13 @@ def _readings(start: Callable[[_Walk], None], include: Include | None) -> list[R
     """Follow every way, each open condition first as true, then as false."""
     readings: list[Reading] = []
     decisions: list[bool] = []
-    steps = 0
+    walk = _Walk([], include, splits=0)
+    start(walk)
+    splits = min(_MAX_SPLITS, (_MAX_STEPS // max(walk.steps, 1)).bit_length() - 1)
+    if splits < 1 or not walk.unsplits:
+        return [Reading(commands=tuple(walk.commands))]
     while True:
-        walk = _Walk(decisions, include)
+        walk = _Walk(decisions, include, splits=splits)
         start(walk)
         readings.append(Reading(commands=tuple(walk.commands), assumed=tuple(walk.assumed)))
         decisions = [taken for _, _, taken in walk.assumed]
@@ -92,9 +97,6 @@ def _readings(start: Callable[[_Walk], None], include: Include | None) -> list[R
         if not decisions:
             return readings
         decisions[-1] = False
-        steps += walk.steps
-        if steps > _MAX_STEPS:
-            raise PolicyEvalError(Problem(message="a shell script with too many ways through it to follow"))
 
 
 class _Stop(Exception):
@@ -131,8 +133,10 @@ class _State:
 class _Walk:
     """One way through a script."""
 
-    def __init__(self, decisions: list[bool], include: Include | None) -> None:
+    def __init__(self, decisions: list[bool], include: Include | None, *, splits: int) -> None:
         self.decisions = decisions
+        self.splits = splits
+        self.unsplits = 0
         self.include = include
         self.assumed: list[tuple[str, Location | None, bool]] = []
         self.commands: list[Command] = []
@@ -165,11 +169,7 @@ class _Walk:
         return name in self.state.unset
 
     def assign(self, name: str, value: Value) -> None:
-        self.characters += sum(
-            len(part.text) + 1 for part in ((value,) if isinstance(value, Text) else value)
-        )
-        if self.characters > _MAX_CHARACTERS:
-            raise PolicyEvalError(Problem(message="a shell script whose variables grow without end"))
+        self.spend((value,) if isinstance(value, Text) else value)
         self.state.variables[name] = value
         self.state.unset.discard(name)
         if self.state.export_all:
@@ -260,9 +260,15 @@ class _Walk:
                 self.assign(name, value)
 
     def grow(self, words: list[Text]) -> None:
-        self.characters += sum(len(word.text) + 1 for word in words)
-        if self.characters > _MAX_CHARACTERS or len(self.commands) > _MAX_COMMANDS:
-            raise PolicyEvalError(Problem(message="a shell script that grows without end"))
+        self.spend(words)
+        if len(self.commands) > _MAX_COMMANDS:
+            raise PolicyEvalError(Problem(message=f"a shell script of more than {_MAX_COMMANDS} commands"))
+
+    def spend(self, texts: Sequence[Text]) -> None:
+        """Count what expanding makes: memory and time are bounded by it."""
+        self.characters += sum(len(text.text) + _WORD_COST * (1 + len(text.runs)) for text in texts)
+        if self.characters > _MAX_CHARACTERS:
+            raise PolicyEvalError(Problem(message="a shell script whose variables grow without end"))
 
     def on_redirected_statement(self, script: Script, node: Any) -> None:
         for child in node.named_children:
@@ -486,7 +492,7 @@ class _Walk:
         elif status is None and _ends(script, otherwise):
             self.apart(lambda: self.otherwise(script, otherwise))
             self.block(script, body)
-        elif status is None and len(self.assumed) >= _MAX_SPLITS:
+        elif status is None and len(self.assumed) >= self.splits:
             self.unsplit(script, condition, body, otherwise)
         elif self.decide(script, condition if condition is not None else body[0], status):
             self.block(script, body)
@@ -502,6 +508,7 @@ class _Walk:
 
     def unsplit(self, script: Script, condition: Any, body: list[Any], otherwise: list[Any]) -> None:
         """Past so many open conditions: what further ones set is unknown from here on."""
+        self.unsplits += 1
         shown = " ".join(script.part(condition).text.split())[:60] if condition is not None else ""
         why = f"depends on `{shown}`"
         for nodes in (body, otherwise):
