@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -89,9 +89,9 @@ def row_params(sampling: Mapping[str, Any], prompt: Sequence[int], output: Seque
 class Params:
     """Parameters of B rows as tensors on one device. Make it with ``Params.build``.
 
-    temperature, top_p, min_p: float64 [B]; top_k: int64 [B], ``vocab_size`` where there is no limit (temperature is 1
-    on greedy rows). ``greedy``: bool [B]. Row indexes, int64: ``bounded`` (top_k limits the row), ``sorted_`` (no top_k,
-    but a top_p), ``open_`` (neither). ``max_top_k``: the largest top_k of the bounded rows. The entries of the
+    temperature, top_p, min_p: float64 [B]; top_k: int64 [B], ``vocab_size`` where there is no limit.
+    ``greedy``: bool [B], rows whose temperature was 0 (it reads 1 here). Row indexes, int64: ``bounded`` (top_k limits the
+    row), ``sorted_`` (no top_k, but a top_p), ``open_`` (neither). ``max_top_k``: the largest top_k of the bounded rows. The entries of the
     edits are (flat index ``row * vocab_size + id``, value) pairs, float64; None where no row has one.
     """
 
@@ -185,8 +185,6 @@ def _effective(row: RowParams, table: Semantics) -> RowParams:
     """The parameters that the filters see: at temperature 0 the engine replaces them."""
     if row.temperature != 0:
         return row
-    from dataclasses import replace
-
     return replace(row, temperature=1.0, top_k=1 if table.greedy == "one" else 0, top_p=1.0, min_p=0.0)
 
 

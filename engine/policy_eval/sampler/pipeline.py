@@ -24,16 +24,18 @@ FAULTS = {
     2: "has no token left: every logit is -inf after the edits",
 }
 
-# Rows of at most this many logits together are worked on at a time; bounds the temporaries on a device.
+# Rows of at most this many logits together are worked on at a time; bounds the temporaries. Rows with a top_k
+# need little beside the logits, the others several float64 numbers a logit.
 CHUNK = 1 << 25
+CHUNK_DENSE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
     """What the filters left of each of B rows.
 
-    ``keep``: bool [B, V]. ``logprobs``: [B, V] in the dtype of the logits (float32 for half precisions), log-softmax over
-    the support, -inf outside. ``count``: int64 [B], members of each row. ``fault``: int64 [B], 0 or a key of
+    ``keep``: bool [B, V]. ``logprobs``: [B, V] in the dtype of the logits (float32 for half precisions), log-softmax
+    over the support, -inf outside. ``count``: int64 [B], members of each row. ``fault``: int64 [B], 0 or a key of
     FAULTS; other fields of a row with a fault mean nothing.
     """
 
@@ -118,8 +120,13 @@ def support(processed: Tensor, params: Params) -> Support:
         count=torch.zeros(rows, dtype=torch.int64, device=device),
         fault=torch.zeros(rows, dtype=torch.int64, device=device),
     )
-    step = max(1, CHUNK // vocab)
-    for group, work in ((params.bounded, _bounded), (params.sorted_, _sorted), (params.open_, _open)):
+    groups = (
+        (params.bounded, _bounded, CHUNK),
+        (params.sorted_, _sorted, CHUNK_DENSE),
+        (params.open_, _open, CHUNK_DENSE),
+    )
+    for group, work, size in groups:
+        step = max(1, size // vocab)
         whole = len(group) == rows
         for start in range(0, len(group), step):
             part = group[start : start + step]
@@ -199,7 +206,7 @@ def _finish(
     z = value.double() / temperature
     full = None
     if params.semantics.joint or params.semantics.joint_without_min_p:
-        full = torch.exp(x.double() / temperature - z[:, :1]).sum(1)
+        full = _full_mass(x, temperature, z[:, :1])
     if not params.semantics.top_k_ties:
         extra = torch.zeros_like(extra)
     extra = torch.where(params.greedy[rows], 0, extra)
@@ -221,6 +228,13 @@ def _finish(
         logprob = x.double() / temperature - z[dense, :1] - log_mass[dense, None]
         out.keep[rows[dense]] = keep
         out.logprobs[rows[dense]] = logprob.masked_fill(~keep, -torch.inf).to(x.dtype)
+
+
+def _full_mass(x: Tensor, temperature: Tensor, top: Tensor) -> Tensor:
+    """The mass of whole rows x [b, V] relative to their largest scaled logit: float64 [b]."""
+    step = max(1, CHUNK_DENSE // x.shape[1])
+    parts = [slice(start, start + step) for start in range(0, len(x), step)]
+    return torch.cat([(x[part].double() / temperature[part]).sub_(top[part]).exp_().sum(1) for part in parts])
 
 
 def _count(
