@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -9,6 +10,8 @@ from typing import Any
 
 from policy_eval import cel
 from policy_eval.cel import types
+from policy_eval.cel.ruleset import VARIABLES, outcome, prepare
+from policy_eval.cel.walk import Lazy, Scope, Walker
 from policy_eval.errors import PolicyEvalError, Problem
 from policy_eval.load import Source
 from policy_eval.model import Document, Provenance
@@ -64,7 +67,10 @@ def parse_derivation(source: Source) -> Derivation:
     reader = ExpressionReader(source)
     variables = reader.variables("/spec/variables", spec.get("variables", ()))
     fact = _fact_type(spec["derives"])
-    rules = tuple(_rule(reader, f"/spec/rules/{at}", item, fact) for at, item in enumerate(spec["rules"]))
+    names = {"config", *(f"{VARIABLES}.{item.name}" for item in variables)}
+    rules = tuple(
+        _rule(reader, f"/spec/rules/{at}", item, fact, names) for at, item in enumerate(spec["rules"])
+    )
     unique(source, "rule", "/spec/rules", spec["rules"], "id", reader.problems)
     if reader.problems:
         raise PolicyEvalError(*in_order(reader.problems))
@@ -74,12 +80,16 @@ def parse_derivation(source: Source) -> Derivation:
         file=source.file,
         derives=spec["derives"],
         rules=rules,
-        variables=variables,
+        variables=tuple(replace(item, expression=_prepared(item.expression, names)) for item in variables),
     )
 
 
+def _prepared(expression: Expression, names: set[str]) -> Expression:
+    return replace(expression, node=prepare(expression.node, names))
+
+
 def _rule(
-    reader: ExpressionReader, pointer: str, item: Mapping[str, Any], fact: types.Type
+    reader: ExpressionReader, pointer: str, item: Mapping[str, Any], fact: types.Type, names: set[str]
 ) -> DerivationRule:
     check_versions(item.get("versions"), reader.source, f"{pointer}/versions", reader.problems)
     check_pointer(item.get("path"), reader.source, f"{pointer}/path", reader.problems)
@@ -88,7 +98,8 @@ def _rule(
         reader.problems.append(Problem(message="a rule has either `value` or `refuses`", location=where))
 
     def read(key: str, expect: types.Type) -> Expression | None:
-        return reader.read(f"{pointer}/{key}", expect) if key in item else None
+        found = reader.read(f"{pointer}/{key}", expect) if key in item else None
+        return found and _prepared(found, names)
 
     return DerivationRule(
         id=item["id"],
@@ -213,10 +224,14 @@ def _hide(config: dict[str, Any], pointer: str) -> None:
 
 def _run(item: Derivation, config: dict[str, Any], release: str | None, pending: set[str]) -> _Result:
     """The first rule that matches. A rule that may match is passed over, but its value must then be the same."""
-    variables = [(named.name, named.expression.node) for named in item.variables]
+    bound: dict[str, Any] = {"config": config}
+    scope = Scope(bound)
+    for named in item.variables:
+        bound[f"{VARIABLES}.{named.name}"] = Lazy(named.expression.node, scope, named.name)
+    walker = Walker()
 
     def evaluate(expression: Expression) -> Any:
-        return cel.evaluate_with(expression.node, {"config": config}, variables)
+        return outcome(walker, expression.node, scope)
 
     needs: set[str] = set()
     possible: list[Any] = []
@@ -290,7 +305,6 @@ def _apply(document: Document, item: Derivation, found: _Result) -> Document:
         where = place.location if place else None
         problem = Problem(message=found.refusal, location=where, help=found.because)
         return replace(document, errors=(*document.errors, problem))
-    provenance = dict(document.provenance)
     value = dict(document.value)
     if found.known:
         *parents, last = pointer.split("/")[1:]
@@ -299,10 +313,11 @@ def _apply(document: Document, item: Derivation, found: _Result) -> Document:
             at[part] = dict(at.get(part) or {})
             at = at[part]
         at[last] = found.value
-        provenance[pointer] = Provenance(how="derived", why=found.because)
+        derived = Provenance(how="derived", why=found.because)
     else:
         missing = ", ".join(found.needs)
         why = found.because or (f"it follows from {missing}" if missing else "no rule says")
         value["unknown"] = [*value.get("unknown", ()), pointer]
-        provenance[pointer] = Provenance(how="derived", why=f"unknown: {why}")
+        derived = Provenance(how="derived", why=f"unknown: {why}")
+    provenance: Mapping[str, Provenance] = ChainMap({pointer: derived}, document.provenance)  # type: ignore[arg-type]
     return replace(document, value=value, provenance=provenance)

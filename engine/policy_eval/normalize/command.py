@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
+from policy_eval.load.source import line_starts, span_location
 from policy_eval.model import Document
 from policy_eval.normalize.launch import Launch, Word
 from policy_eval.normalize.text import Text, standing, written
-from policy_eval.load.source import line_starts, span_location
 
 _NAME = "<command>"
 

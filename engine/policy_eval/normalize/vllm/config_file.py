@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from policy_eval.errors import Location, PolicyEvalError
+from policy_eval.errors import Location
 from policy_eval.load import MAX_DEPTH, read_text
 from policy_eval.load.source import decoded_offsets
 from policy_eval.normalize.launch import Word
@@ -103,7 +103,13 @@ def _option_words(
     if isinstance(item, list):
         if not item:
             return []
-        return [option, *(_token(str(part), node, text, place) for part, node in zip(item, value_node.value, strict=True))]
+        return [
+            option,
+            *(
+                _token(str(part), node, text, place)
+                for part, node in zip(item, value_node.value, strict=True)
+            ),
+        ]
     if isinstance(item, dict):
         try:
             dumped = json.dumps(item)
@@ -161,8 +167,9 @@ def _check_nesting(text: str) -> None:
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             depth += 1
             if depth > MAX_DEPTH:
+                mark: Any = event.start_mark
                 raise yaml.MarkedYAMLError(
-                    problem=f"nested deeper than {MAX_DEPTH} levels", problem_mark=event.start_mark
+                    problem=f"nested deeper than {MAX_DEPTH} levels", problem_mark=mark
                 )
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             depth -= 1
@@ -193,5 +200,3 @@ def _check_size(node: Any) -> None:
 
     if node is not None:
         size(node)
-
-

@@ -41,7 +41,9 @@ def _source(given: HfConfig, name: str) -> Source:
             return load_json(dumps(dict(given)), f"config.json of {name}")
         except (TypeError, ValueError):
             where = Location(file=f"config.json of {name}")
-            raise PolicyEvalError(Problem(message="a value that JSON does not have", location=where)) from None
+            raise PolicyEvalError(
+                Problem(message="a value that JSON does not have", location=where)
+            ) from None
     text = os.fspath(given)
     if text.lstrip().startswith("{"):
         return load_json(text, f"config.json of {name}")
@@ -54,7 +56,9 @@ def model_facts(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Values of a kind that the engine does not expect are left out: they stay unknown.
     """
-    found: dict[str, Any] = {"canvas_length": config.get("canvas_length")}
+    canvas = config.get("canvas_length")
+    # Any value but null counts; the document holds plain values only.
+    found: dict[str, Any] = {"canvas_length": True if isinstance(canvas, (dict, list)) else canvas}
     architectures = config.get("architectures") or []
     if isinstance(architectures, list) and all(isinstance(name, str) for name in architectures):
         found["architectures"] = architectures

@@ -29,7 +29,9 @@ Host = Mapping[str, Any]
 @cache
 def knowledge() -> dict[str, Any]:
     """What ``facts.json`` says; never change it."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "facts.json"), encoding="utf-8") as file:
+    with open(
+        os.path.join(os.path.dirname(os.path.abspath(__file__)), "facts.json"), encoding="utf-8"
+    ) as file:
         found: dict[str, Any] = json.load(file)
     return found
 
@@ -55,7 +57,8 @@ def resolve(
         added = (*launch.warnings, *warnings, *remark, *document.warnings)
         return replace(document, warnings=added)
     found = [
-        _document(launch, None, None, load_table(release), hf_configs or {}, host or {}) for release in releases()
+        _document(launch, None, None, load_table(release), hf_configs or {}, host or {})
+        for release in releases()
     ]
     document = _common(found)
     return replace(document, warnings=(*launch.warnings, *warnings, *document.warnings))
@@ -158,7 +161,9 @@ def _env(facts: Facts, env: Mapping[str, Word]) -> None:
         if name not in listed and not name.startswith("VLLM_"):
             continue
         pointer = "/env/" + name.replace("~", "~0").replace("/", "~1")
-        value: Any = word.text if word.text is not None else Hole(word.unknown or f"`{name}` cannot be resolved")
+        value: Any = (
+            word.text if word.text is not None else Hole(word.unknown or f"`{name}` cannot be resolved")
+        )
         facts.put(pointer, value, Provenance(how="stated", location=word.location, text=word.text))
 
 
@@ -272,7 +277,9 @@ def _model_facts(
         facts.put(pointer, changes, overrides.provenance())
         return
     if not isinstance(changes, dict):
-        facts.refuse("Input should be a valid dictionary", overrides.location(), "give --hf-overrides an object")
+        facts.refuse(
+            "Input should be a valid dictionary", overrides.location(), "give --hf-overrides an object"
+        )
         return
     whole = dict(config or {}) | changes
     described = model_facts(whole)

@@ -102,7 +102,11 @@ def _from_speculators(spec: Speculation, model: str, config: Mapping[str, Any]) 
 
 
 def _merge_flags(facts: Facts, spec: Speculation, stated: Stated) -> bool:
-    for dest, key in (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens")):
+    for dest, key in (
+        ("spec_method", "method"),
+        ("spec_model", "model"),
+        ("spec_tokens", "num_speculative_tokens"),
+    ):
         given = stated.option(dest)
         if given.value is None:
             continue
@@ -123,9 +127,7 @@ def _underscored(spec: Speculation) -> Speculation:
     return found
 
 
-def _check(
-    facts: Facts, spec: Speculation, knowledge: Mapping[str, Any], methods: tuple[str, ...]
-) -> bool:
+def _check(facts: Facts, spec: Speculation, knowledge: Mapping[str, Any], methods: tuple[str, ...]) -> bool:
     """Unknown keys and values of the wrong kind, in pydantic's words; converts the values in place."""
     readers: dict[str, Callable[[Any], Any]] = {
         "method": one_of(methods),
@@ -188,7 +190,9 @@ def _resolve(
             return
     draft = hf_config(model, configs) if isinstance(model, str) else None
     if isinstance(method, str) and method not in knowledge["fixed_methods"] and not mtp:
-        method, method_place = _detected(method, model, draft and draft.value, method_place, knowledge)
+        method, method_place = _detected(
+            method, model, None if draft is None else draft.value, method_place, knowledge
+        )
     default = Provenance(how="default", why="vLLM SpeculativeConfig")
     facts.put(f"{_POINTER}/method", method, method_place or default)
     facts.put(f"{_POINTER}/model", model, spec.places.get("model") or default)
@@ -213,7 +217,9 @@ def _resolve(
         described = model_facts(draft.value)
         for key in ("architectures", "layer_types"):
             if key in described:
-                read = Provenance(how="stated", location=_place(draft, f"/{key}"), why="the draft's config.json")
+                read = Provenance(
+                    how="stated", location=_place(draft, f"/{key}"), why="the draft's config.json"
+                )
                 facts.put(f"{_POINTER}/draft_hf_config/{key}", described[key], read)
 
 
@@ -266,7 +272,9 @@ def _implied_model(
         message = "num_speculative_tokens was provided but without speculative model."
         facts.refuse(message, where, "name the draft `model`, or a `method` that needs none")
     else:
-        message = "num_speculative_tokens must be provided with speculative model unless the draft model config "
+        message = (
+            "num_speculative_tokens must be provided with speculative model unless the draft model config "
+        )
         facts.refuse(message + "contains an n_predict parameter.", where)
     return None
 

@@ -27,7 +27,7 @@ class Hole:
     reason: str
 
 
-class BadValue(Exception):  # noqa: N818
+class BadValue(Exception):
     """A value that the engine refuses; the text of the exception is the engine's."""
 
 
@@ -149,12 +149,11 @@ def _structure(option: Option, token: Token) -> Any:
             shown = "<function loads at 0xADDR>"
             raise BadValue(f"Value {text} cannot be converted to {shown}.") from None
         raise BadValue(f"1 validation error for {option.type}\n  Invalid JSON: {error}") from None
-    if option.type != "json":
-        if not isinstance(value, dict):
-            raise BadValue(
-                f"1 validation error for {option.type}\n  Input should be an object "
-                f"[type=dataclass_type, input_value={value!r}, input_type={type(value).__name__}]"
-            )
+    if option.type != "json" and not isinstance(value, dict):
+        raise BadValue(
+            f"1 validation error for {option.type}\n  Input should be an object "
+            f"[type=dataclass_type, input_value={value!r}, input_type={type(value).__name__}]"
+        )
     return value
 
 

@@ -20,30 +20,34 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-_INT = "int"
+
+def _all(names: str, kind: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), kind)
+
+
 TYPES: dict[str, str] = {
-    **dict.fromkeys(
+    **_all(
         """api-server-count block-size cp-kv-cache-interleave-size cpu-distributed-timeout-seconds
         data-parallel-rank data-parallel-rpc-port data-parallel-size-local data-parallel-start-rank
         distributed-timeout-seconds elastic-ep-max-dp-size grpc-port mamba-block-size max-cpu-loras
         max-cudagraph-capture-size cudagraph-capture-sizes max-log-len max-num-active-seqs max-num-queued-reqs
         max-num-queued-tokens max-num-scheduled-tokens max-num-seqs max-parallel-loading-workers
-        num-gpu-blocks-override prefix-match-unit spec-tokens numa-bind-nodes""".split(),
-        _INT,
+        num-gpu-blocks-override prefix-match-unit spec-tokens numa-bind-nodes""",
+        "int",
     ),
-    **dict.fromkeys(
+    **_all(
         """cpu-offload-gb mm-ipc-gpu-memory-gb mm-processor-cache-gb kv-offloading-size video-pruning-rate
-        sse-keep-alive-interval""".split(),
+        sse-keep-alive-interval""",
         "float",
     ),
-    **dict.fromkeys(["max-num-batched-tokens", "kv-cache-memory-bytes"], "human_int"),
+    **_all("max-num-batched-tokens kv-cache-memory-bytes", "human_int"),
     "max-model-len": "human_int_or_auto",
     # Read as text; the engine's configuration checks it later.
     "optimization-level": "str",
-    **dict.fromkeys(
+    **_all(
         """additional-config default-chat-template-kwargs default-mm-loras hf-overrides ir-op-priority
         limit-mm-per-prompt media-io-kwargs mm-processor-kwargs model-class-overrides model-loader-extra-config
-        override-generation-config reasoning-effort-map speculative-config""".split(),
+        override-generation-config reasoning-effort-map speculative-config""",
         "json",
     ),
     "attention-config": "AttentionConfig",
