@@ -30,6 +30,7 @@ class Request:
     hf_configs: Mapping[str, Any] = field(default_factory=dict)
     settings: tuple[Setting, ...] = ()
     first: bool = False
+    cached: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ def judge_files(
     policies cannot be loaded.
     """
     files = list(_expand(paths))
-    evaluator = Evaluator.load(request.policies)
+    evaluator = Evaluator.load(request.policies, cached=request.cached)
     jobs = jobs or (os.cpu_count() or 1 if len(files) >= _WORTH_PROCESSES else 1)
     verdicts: list[Verdict] = []
     judge = _one_process(evaluator, request) if jobs == 1 else _processes(request, jobs)
@@ -103,7 +104,7 @@ _worker: tuple[Evaluator, Request]
 
 def _start_worker(request: Request) -> None:
     global _worker
-    _worker = (Evaluator.load(request.policies), request)
+    _worker = (Evaluator.load(request.policies, cached=request.cached), request)
 
 
 def _in_worker(item: tuple[str, bool]) -> Verdict:

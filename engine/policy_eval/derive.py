@@ -12,7 +12,7 @@ from policy_eval import cel
 from policy_eval.cel import types
 from policy_eval.cel.ruleset import VARIABLES, outcome, prepare
 from policy_eval.cel.walk import Lazy, Scope, Walker
-from policy_eval.errors import PolicyEvalError, Problem
+from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import Source
 from policy_eval.model import Document, Provenance
 from policy_eval.policy import (
@@ -49,7 +49,7 @@ class Derivation:
 
     name: str
     engine: str
-    file: str
+    location: Location
     derives: str
     rules: tuple[DerivationRule, ...]
     variables: tuple[Named, ...] = ()
@@ -77,7 +77,7 @@ def parse_derivation(source: Source) -> Derivation:
     return Derivation(
         name=source.value["metadata"]["name"],
         engine=spec["engine"],
-        file=source.file,
+        location=source.location("/metadata/name"),
         derives=spec["derives"],
         rules=rules,
         variables=tuple(replace(item, expression=_prepared(item.expression, names)) for item in variables),
@@ -278,7 +278,7 @@ _REFUSAL = object()
 
 
 def _failed(item: Derivation, rule: DerivationRule, error: cel.Error) -> _Result:
-    why = f"rule `{rule.id}` of {item.file} cannot be evaluated: {error.message}"
+    why = f"rule `{rule.id}` of {item.location.file} cannot be evaluated: {error.message}"
     return _Result(needs=(item.derives,), because=why)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from policy_eval import cel
+from policy_eval.derive import derive
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.model import Document, DocumentReport, Finding, Outcome, Provenance, Report
 from policy_eval.pack import Pack, load_pack
@@ -56,12 +57,13 @@ class Evaluator:
                 self._plan(engine, release)
 
     @classmethod
-    def load(cls, paths: Sequence[str] | None = None) -> Evaluator:
+    def load(cls, paths: Sequence[str] | None = None, *, cached: bool = True) -> Evaluator:
         """An evaluator over the policy files and folders in ``paths``; over the bundled ones without.
 
-        Raises PolicyEvalError with every problem of every file.
+        ``cached``: files that have not changed are not parsed again; what was checked is kept in the user's
+        cache folder. Raises PolicyEvalError with every problem of every file.
         """
-        return cls(load_pack(paths))
+        return cls(load_pack(paths, cached=cached))
 
     @property
     def policies(self) -> tuple[Policy, ...]:
@@ -138,13 +140,9 @@ class Evaluator:
                 warnings=document.warnings,
             )
         assert engine is not None
-        config = complete(document.value, _unknown)
         if version is not None:
-            return self._with_release(document, config, engine, version, first)
-        judged = [
-            self._with_release(document, _with_version(config, release), engine, release, first)
-            for release in self.releases[engine]
-        ]
+            return self._with_release(document, engine, version, first)
+        judged = [self._with_release(document, engine, release, first) for release in self.releases[engine]]
         return _merge(document, engine, self.releases[engine], judged, self._order)
 
     def _engine_problems(self, document: Document, engine: str | None, version: str | None) -> list[Problem]:
@@ -212,9 +210,13 @@ class Evaluator:
             self._compiled[policy.name, chosen] = found
         return found
 
-    def _with_release(
-        self, document: Document, config: dict[str, Any], engine: str, version: str, first: bool
-    ) -> DocumentReport:
+    def _with_release(self, document: Document, engine: str, version: str, first: bool) -> DocumentReport:
+        document = derive(document, self._pack.derivations, version)
+        if document.errors:
+            return DocumentReport(
+                name=document.name, engine=engine, version=version, outcome="error", problems=document.errors
+            )
+        config = _with_version(complete(document.value, _unknown), version)
         findings: list[Finding] = []
         passed: list[str] = []
         not_applicable: list[str] = []
@@ -378,7 +380,7 @@ def _explain(document: Document, finding: Finding, value: object, what: str) -> 
     """A finding for what could not be decided: unknown facts, or an expression that failed."""
     if isinstance(value, cel.Unknown):
         unknown = tuple(sorted(value.pointers))
-        facts = ", ".join(f"`{pointer}`" for pointer in unknown)
+        facts = ", ".join(f"`{pointer}`{_reason(document, pointer)}" for pointer in unknown)
         verb = "is" if len(unknown) == 1 else "are"
         where = next(
             (place for pointer in unknown if (place := _location(document, pointer))), finding.location
@@ -392,6 +394,13 @@ def _explain(document: Document, finding: Finding, value: object, what: str) -> 
         )
     message = value.message if isinstance(value, cel.Error) else "the result is not true or false"
     return replace(finding, outcome="error", message=f"cannot evaluate {what}: {message}")
+
+
+def _reason(document: Document, pointer: str) -> str:
+    """Why a fact that should follow from others does not."""
+    place = document.provenance.get(pointer)
+    why = place.why if place and place.how == "derived" else None
+    return f" ({why.removeprefix('unknown: ')})" if why else ""
 
 
 def _message(policy: Policy, rule: Rule, config: dict[str, Any]) -> str:

@@ -6,14 +6,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
 
-from policy_eval import load
+from policy_eval import cache, load
+from policy_eval.cache import Kept
+from policy_eval.derive import Derivation, parse_derivation
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import Source
 from policy_eval.policy import Policy, parse_policy
+from policy_eval.releases import parse_releases
 from policy_eval.resources import data_folder
-from policy_eval.schema import schema_problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,17 +22,19 @@ class Pack:
     """Everything read from policy files. ``releases`` maps an engine to its known releases, oldest first."""
 
     policies: tuple[Policy, ...] = ()
+    derivations: tuple[Derivation, ...] = ()
     releases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def load_pack(paths: Sequence[str] | None = None) -> Pack:
+def load_pack(paths: Sequence[str] | None = None, *, cached: bool = True) -> Pack:
     """The pack in these files and folders; the bundled one without any.
 
     Known releases and derivations that the paths do not bring come from the bundled files. Raises
-    PolicyEvalError with every problem of every file, or when no policy was found.
+    PolicyEvalError with every problem of every file, or when no policy was found. ``cached``: unchanged files
+    are not parsed again (`policy_eval.cache`).
     """
     bundled = data_folder("policies")
-    found = _Reader()
+    found = _Reader(cached)
     for path in paths if paths is not None else [bundled]:
         found.read(path)
     if not found.problems and not found.policies:
@@ -45,86 +48,77 @@ def load_pack(paths: Sequence[str] | None = None) -> Pack:
         found.fill_in(bundled)
     if found.problems:
         raise PolicyEvalError(*found.problems)
-    return Pack(policies=tuple(found.policies), releases=found.releases)
+    return Pack(policies=tuple(found.policies), derivations=tuple(found.derivations), releases=found.releases)
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, cached: bool) -> None:
         self.policies: list[Policy] = []
+        self.derivations: list[Derivation] = []
         self.releases: dict[str, tuple[str, ...]] = {}
-        self.derivations: list[Source] = []
         self.problems: list[Problem] = []
-        self._names: dict[str, str] = {}
-        self._ids: dict[str, str] = {}
+        self._cached = cached
+        self._seen: dict[tuple[str, str], Location] = {}
 
     def read(self, path: str) -> None:
         for file in policy_files(path):
             try:
-                self._file(file, _label(file))
+                self._add(parse_file(file, cached=self._cached))
             except PolicyEvalError as error:
                 self.problems.extend(error.problems)
 
     def fill_in(self, folder: str) -> None:
         """Read what surrounds policies from the bundled folder, where the given paths had none."""
-        rest = _Reader()
+        rest = _Reader(self._cached)
         rest.read(folder)
         self.releases = {**rest.releases, **self.releases}
+        mine = {(one.engine, one.derives) for one in self.derivations}
+        self.derivations += [one for one in rest.derivations if (one.engine, one.derives) not in mine]
 
-    def _file(self, file: str, label: str) -> None:
-        text = load.read_text(file)
-        source = load.load_json(text, label) if file.endswith(".json") else load.load_yaml(text, label)
-        kind = source.value.get("kind") if isinstance(source.value, dict) else None
-        if kind not in _KINDS:
-            where = source.location(
-                "/kind" if isinstance(source.value, dict) and "kind" in source.value else ""
-            )
-            known = ", ".join(f"`{name}`" for name in _KINDS)
-            close = get_close_matches(str(kind), _KINDS, n=1)
-            help_text = f"did you mean `{close[0]}`?" if close else f"its `kind` must be one of {known}"
-            raise PolicyEvalError(Problem(message="not a policy file", location=where, help=help_text))
-        _KINDS[kind](self, source)
+    def _add(self, found: Kept) -> None:
+        self._own("file", found.name, found.location)
+        if isinstance(found, Policy):
+            for rule in found.rules:
+                self._own("rule", rule.id, rule.location)
+            self.policies.append(found)
+        elif isinstance(found, Derivation):
+            self._own("derivation of", f"{found.derives} for {found.engine}", found.location)
+            self.derivations.append(found)
+        else:
+            self._own("list of releases of", found.engine, found.location)
+            self.releases[found.engine] = found.releases
 
-    def _policy(self, source: Source) -> None:
-        policy = parse_policy(source)
-        self._own(self._names, "policy", policy.name, source.location("/metadata/name"))
-        for at, rule in enumerate(policy.rules):
-            self._own(self._ids, "rule", rule.id, source.location(f"/spec/validations/{at}/id"))
-        self.policies.append(policy)
-
-    def _own(self, seen: dict[str, str], what: str, name: str, where: Location) -> None:
-        if name in seen:
-            self.problems.append(
-                Problem(
-                    message=f"{what} `{name}` is there already, in {seen[name]}",
-                    location=where,
-                    help="give each its own name",
-                )
-            )
-        seen.setdefault(name, str(where))
-
-    def _derivation(self, source: Source) -> None:
-        self.derivations.append(source)
-
-    def _releases(self, source: Source) -> None:
-        from packaging.version import InvalidVersion, Version
-
-        problems = schema_problems(source.value, "releases", source, source.file)
-        if problems:
-            raise PolicyEvalError(*problems)
-        spec: dict[str, Any] = source.value["spec"]
-        for at, release in enumerate(spec["releases"]):
-            try:
-                Version(release)
-            except InvalidVersion:
-                where = source.location(f"/spec/releases/{at}")
-                self.problems.append(Problem(message=f"not a version: `{release}`", location=where))
-        self.releases[spec["engine"]] = tuple(spec["releases"])
+    def _own(self, what: str, name: str, where: Location) -> None:
+        first = self._seen.setdefault((what, name), where)
+        if first is not where:
+            message = f"a {what} `{name}` is there already, in {first}"
+            self.problems.append(Problem(message=message, location=where, help="give each its own name"))
 
 
-_KINDS: dict[str, Callable[[_Reader, Source], None]] = {
-    "Derivation": _Reader._derivation,
-    "Policy": _Reader._policy,
-    "Releases": _Reader._releases,
+def parse_file(file: str, *, cached: bool = True) -> Kept:
+    """What a policy file holds; from the cache when the file has not changed. Raises PolicyEvalError."""
+    text, label = load.read_text(file), _label(file)
+    entry = cache.key(text)
+    if cached and (kept := cache.read(entry, label)):
+        return kept
+    source = load.load_json(text, label) if file.endswith(".json") else load.load_yaml(text, label)
+    kind = source.value.get("kind") if isinstance(source.value, dict) else None
+    if kind not in _KINDS:
+        where = source.location("/kind" if isinstance(source.value, dict) and "kind" in source.value else "")
+        close = get_close_matches(str(kind), _KINDS, n=1)
+        known = ", ".join(f"`{name}`" for name in _KINDS)
+        help_text = f"did you mean `{close[0]}`?" if close else f"its `kind` must be one of {known}"
+        raise PolicyEvalError(Problem(message="not a policy file", location=where, help=help_text))
+    found = _KINDS[kind](source)
+    if cached:
+        cache.write(entry, found)
+    return found
+
+
+_KINDS: dict[str, Callable[[Source], Kept]] = {
+    "Derivation": parse_derivation,
+    "Policy": parse_policy,
+    "Releases": parse_releases,
 }
 
 

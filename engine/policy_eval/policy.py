@@ -33,9 +33,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One validation: passes when ``expression`` is true of a document."""
+    """One validation: passes when ``expression`` is true of a document. ``location`` is its id's."""
 
     id: str
+    location: Location
     expression: Expression
     message: str
     message_expression: Expression | None = None
@@ -49,12 +50,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Ordered rules for one engine. ``versions`` are PEP 440 specifiers over its release; empty means all."""
+    """Ordered rules for one engine. ``versions`` are PEP 440 specifiers over its release; empty means all.
+
+    ``location`` is its name's.
+    """
 
     name: str
     title: str
     engine: str
-    file: str
+    location: Location
     versions: str = ""
     conditions: tuple[Named, ...] = ()
     variables: tuple[Named, ...] = ()
@@ -92,7 +96,7 @@ def parse_policy(source: Source) -> Policy:
         name=data["metadata"]["name"],
         title=data["metadata"]["title"],
         engine=spec["engine"],
-        file=source.file,
+        location=source.location("/metadata/name"),
         versions=spec.get("versions", ""),
         conditions=conditions,
         variables=variables,
@@ -112,6 +116,7 @@ def _rules(reader: ExpressionReader, items: list[dict[str, Any]]) -> Iterable[Ru
         if expression is not None:
             yield Rule(
                 id=item["id"],
+                location=reader.source.location(f"{pointer}/id"),
                 expression=expression,
                 message=item["message"].strip(),
                 message_expression=message,

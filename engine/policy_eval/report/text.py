@@ -110,6 +110,8 @@ def _finding(finding: Finding, paint: Paint) -> Iterator[str]:
     for pointer in finding.unknown:
         hint = "--engine-version VERSION" if pointer == "/engine/version" else f"--set {pointer}=VALUE"
         yield f"    state it: {safe(hint)}"
+    if "/hf_config" in finding.message:
+        yield "    or let it be read from the model's config.json: --hf-config DIR"
     if finding.reason:
         yield from _block("    why: ", finding.reason)
     for at, fix in enumerate(finding.fix):

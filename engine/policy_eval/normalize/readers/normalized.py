@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from policy_eval.errors import PolicyEvalError
+from policy_eval.errors import Location, PolicyEvalError
 from policy_eval.model import CONFIG_SCHEMA, Document, Provenance
 from policy_eval.normalize.item import Item
 from policy_eval.normalize.readers.shape import Found, Input, Shape
 from policy_eval.schema import quick_check, schema_problems
 
 
+# What a document that forgot to say `schema` is told by.
+_OWN_KEYS = {"schema", "engine", "model_config", "speculative_config", "use_v2_model_runner"}
+
+
 class Places(Mapping[str, Provenance]):
-    """Where each fact of a normalized document is written; worked out when asked for."""
+    """Where each fact of a normalized document is written; worked out when asked for.
+
+    A document that brings its own ``provenance``, as `policy-eval normalize` prints it, is believed.
+    """
 
     def __init__(self, item: Item) -> None:
         self._item = item
 
     def __getitem__(self, pointer: str) -> Provenance:
+        brought = self._item.value.get("provenance")
+        if isinstance(brought, dict) and isinstance(brought.get(pointer), dict):
+            return _brought(brought[pointer], pointer)
         found = self._find(pointer)
         if found is None:
             raise KeyError(pointer)
@@ -53,6 +62,14 @@ class Places(Mapping[str, Provenance]):
         return sum(1 for _ in self)
 
 
+def _brought(entry: dict[str, Any], pointer: str) -> Provenance:
+    where = None
+    if "file" in entry:
+        keys = ("file", "line", "column", "end_line", "end_column")
+        where = Location(**{key: entry[key] for key in keys if key in entry}, pointer=pointer)
+    return Provenance(how=entry["how"], location=where, text=entry.get("text"), why=entry.get("why"))
+
+
 def _escape(part: str) -> str:
     return part.replace("~", "~0").replace("/", "~1")
 
@@ -64,9 +81,9 @@ def matches(source: Input) -> bool:
 
 def _claims(item: Item) -> bool:
     schema = item.string("schema")
-    return schema is not None and (
-        schema.startswith("policy-eval/") or (item.string("kind") is None and item.get("engine") is not None)
-    )
+    if schema is not None and schema.startswith("policy-eval/"):
+        return True
+    return "kind" not in item.value and len(_OWN_KEYS & item.value.keys()) >= 2
 
 
 def read(source: Input) -> Sequence[Found | Document]:
@@ -77,8 +94,7 @@ def read(source: Input) -> Sequence[Found | Document]:
     for number, item in enumerate(items):
         if not quick_check("config")(item.value):
             problems += schema_problems(item.value, "config", item.places, source.file)  # type: ignore[arg-type]
-        name = os.path.basename(source.file)
-        name = name if len(items) == 1 else f"{name} document {number + 1}"
+        name = source.file if len(items) == 1 else f"{source.file} document {number + 1}"
         found.append(Document(name=name, value=item.value, provenance=Places(item)))
     if problems:
         raise PolicyEvalError(*problems)
