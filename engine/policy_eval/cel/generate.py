@@ -32,6 +32,7 @@ from policy_eval.cel.tree import (
     Node,
     Select,
     Unary,
+    children,
 )
 from policy_eval.cel.types import MISSING, Nullable, Record, Type
 from policy_eval.cel.walk import weight
@@ -82,6 +83,8 @@ class Writer:
         self.blocks = 0
         self.temps = 0
         self.counts = False
+        self.guard: int | None = None
+        self.loops = 0
         self.lazies: dict[str, str] = {}  # a variable's slot -> how it starts
         self.parameters = {name: f"r{at}" for at, name in enumerate(self.roots)}
         self.have: dict[Path, str] = {(name,): local for name, local in self.parameters.items()}
@@ -119,6 +122,52 @@ class Writer:
         self.blocks -= counted
         self.have = have
 
+    @contextmanager
+    def operand(self, failed: str) -> Iterator[None]:
+        """The code of an operand whose failure is absorbed: an absent key runs ``failed`` without an exception."""
+        outer, have, start = self.guard, self.have, self.indent
+        self.have = dict(have)
+        self.guard = start
+        yield
+        while self.indent > start:
+            self.indent -= 1
+            self.line(f"else: {failed}")
+        self.guard, self.have = outer, have
+
+    def key(self, parent: str, key: str) -> str:
+        """Read an entry that may well be absent."""
+        name = self.temp()
+        if self.guard == self.indent and self.indent < _MAX_INDENT:
+            self.line(f"if {key} in {parent}:")
+            self.indent += 1
+            self.guard = self.indent
+        self.line(f"{name} = {parent}[{key}]")
+        return name
+
+    def may_fail(self, node: Logic) -> bool:
+        """Whether an operand that others can absorb reads what may well be absent (in a loop: once in many)."""
+        return not self.loops and any(self._reads_open(arg, node.op == "||") for arg in node.args[:-1])
+
+    def _reads_open(self, node: Node, unknown: bool) -> bool:
+        if type(node) is Select:
+            path = self.path(node)
+            if path is None:
+                return True
+            for count in range(1, len(path)):
+                if path[: count + 1] in self.have:
+                    continue
+                kind = self.kind_of(path[:count])
+                record = kind.of if isinstance(kind, Nullable) else kind
+                if not isinstance(record, Record):
+                    return True
+                if unknown and record.fields[path[count]].default is MISSING:
+                    return True
+            return False
+        if type(node) is Index:
+            return True
+        inner = [node.of] if type(node) in (Macro, Has) else children(node)  # type: ignore[attr-defined]
+        return any(self._reads_open(part, unknown) for part in inner)
+
     def constant(self, value: Any) -> str:
         """The code of a constant: an int, a word in quotes, or the name of an entry in the table of constants."""
         if type(value) is str and _WORD.fullmatch(value):
@@ -143,7 +192,7 @@ class Writer:
         if type(node) is Unary and node.op == "!":
             self._jump(node.of, fail, wanted=not wanted)
             return
-        if type(node) is Logic and not self.absorb:
+        if type(node) is Logic and not self.absorb and not self.may_fail(node):
             if (node.op == "&&") is wanted:
                 for arg in node.args:
                     self._jump(arg, fail, wanted=wanted)
@@ -230,20 +279,31 @@ class Writer:
         parent = self.read(path[:-1])
         kind = self.kind_of(path[:-1])
         record = kind.of if isinstance(kind, Nullable) else kind
-        name, key = self.temp(), self.constant(path[-1])
+        key = self.constant(path[-1])
         if isinstance(record, Record) and record.fields[path[-1]].default is not MISSING:
-            self.line(f"try: {name} = {parent}[{key}]")
-            self.line(f"except KeyError: {name} = {self.default(parent, record, path[-1])}")
+            name = self.temp()
+            if record.fields[path[-1]].default is None:
+                # Often absent, and an exception is slow.
+                self.line(
+                    f"{name} = {parent}[{key}] if {key} in {parent} else absent({self.known(record)}, {parent})"
+                )
+            else:
+                self.line(f"try: {name} = {parent}[{key}]")
+                self.line(f"except KeyError: {name} = {self.default(parent, record, path[-1])}")
         else:
-            self.line(f"{name} = {parent}[{key}]")
+            name = self.key(parent, key)
         self.have[path] = name
         return name
+
+    def known(self, record: Record) -> str:
+        """The name of the keys that a record may have."""
+        return self.constant(record.known)
 
     def default(self, parent: str, record: Record, field: str) -> str:
         """Code for the default of an absent field, once it is sure that no key beside it is misspelt."""
         default = record.fields[field].default
         code = repr(default) if default is None or type(default) is bool else self.constant(default)
-        return f"{code} if {self.constant(record.known)}.issuperset({parent}) else misspelt()"
+        return f"{code} if {self.known(record)}.issuperset({parent}) else misspelt()"
 
     def source(self, name: str, lazies: Mapping[str, str]) -> str:
         """The whole function."""
@@ -284,8 +344,7 @@ def _member(writer: Writer, of: Node, field: str) -> str:
     path = ("", code, field)
     known = writer.have.get(path)
     if known is None:
-        known = writer.temp()
-        writer.line(f"{known} = {code}[{writer.constant(field)}]")
+        known = writer.key(code, writer.constant(field))
         writer.have[path] = known
     return known
 
@@ -363,12 +422,9 @@ def _index(writer: Writer, node: Index) -> Operand:
         raise Unsupported
     of, _ = writer.hold(writer.value(node.of))
     at, kind = writer.value(node.index)
-    name = writer.temp()
     if kind == "str":
-        writer.line(f"{name} = {of}[{at}]")
-    else:
-        writer.line(f"{name} = index({of}, {at})")
-    return name, ""
+        return writer.key(of, at), ""
+    return writer.hold((f"index({of}, {at})", ""))
 
 
 def _unary(writer: Writer, node: Unary) -> Operand:
@@ -436,7 +492,7 @@ def _equality(writer: Writer, node: Binary) -> Operand:
         left = writer.hold(left)
     right = writer.value(node.right)
     kinds = (left[1], right[1])
-    for (code, _), (value, kind), literal in ((left, right, node.right), (right, left, node.left)):
+    for (code, known), (value, kind), literal in ((left, right, node.right), (right, left, node.left)):
         if type(literal) is not Literal:
             continue
         if kind == "bool":
@@ -444,7 +500,7 @@ def _equality(writer: Writer, node: Binary) -> Operand:
         if kind == "str":
             return f"{code} {node.op} {value}", "bool"
         if kind in ("int", "float"):
-            if literal.value in (0, 1):  # Python's True is 1, CEL's is not
+            if literal.value in (0, 1) and known != "int":  # Python's True is 1, CEL's is not
                 code, _ = writer.hold((code, ""))
                 text = f"({code} == {value} and {code} is not True and {code} is not False)"
                 return text if same else f"not {text}", "bool"
@@ -501,15 +557,18 @@ def _conditional(writer: Writer, node: Conditional) -> Operand:
 def _logic(writer: Writer, node: Logic) -> Operand:
     decider = node.op == "||"
     name = writer.temp()
-    if not writer.absorb:
+    if not writer.absorb and not writer.may_fail(node):
         _chain(writer, node.args, name, decider)
         return name, "bool"
     writer.line(f"{name} = {not decider}")
+    failed = f"{name} = None"
     for at, arg in enumerate(node.args):
-        with writer.block(f"if {name} is not {decider}:") if at else _nothing():
-            with writer.block("try:", counted=True):
-                writer._jump(arg, f"{name} = {decider}", wanted=not decider)
-            writer.line(f"except FAILS: {name} = None")
+        with (
+            writer.block(f"if {name} is not {decider}:") if at else _nothing(),
+            _absorbing(writer, failed),
+            writer.operand(failed),
+        ):
+            writer._jump(arg, f"{name} = {decider}", wanted=not decider)
     writer.line(f"if {name} is None: raise UNDECIDED")
     return name, "bool"
 
@@ -517,6 +576,17 @@ def _logic(writer: Writer, node: Logic) -> Operand:
 @contextmanager
 def _nothing() -> Iterator[None]:
     yield
+
+
+@contextmanager
+def _absorbing(writer: Writer, failed: str) -> Iterator[None]:
+    """In the variant that absorbs: ``failed`` runs for any failure."""
+    if not writer.absorb:
+        yield
+        return
+    with writer.block("try:", counted=True):
+        yield
+    writer.line(f"except FAILS: {failed}")
 
 
 def _chain(writer: Writer, args: Sequence[Node], name: str, decider: bool) -> None:
@@ -553,10 +623,12 @@ def _macro(writer: Writer, node: Macro) -> Operand:
     writer.line(f"if n > {writer.limits.iterations}: raise Stop")
     outer = writer.local
     writer.local = {**outer, **dict(zip(node.names, locals_, strict=True))}
+    writer.loops += 1
     try:
         _FOLDS.get(node.kind, _build)(writer, node, name, head, locals_)
     finally:
         writer.local = outer
+        writer.loops -= 1
     return name, "bool" if node.kind in _FOLDS else ""
 
 
@@ -564,13 +636,12 @@ def _quantifier(writer: Writer, node: Macro, name: str, head: str, locals_: list
     goes_on = node.kind == "all"
     writer.line(f"{name} = {goes_on}")
     found = f"{name} = {not goes_on}; break"
-    with writer.block(head, counted=True):
-        if writer.absorb:
-            with writer.block("try:", counted=True):
-                writer._jump(node.args[0], found, wanted=goes_on)
-            writer.line(f"except FAILS: {name} = None")
-        else:
-            writer._jump(node.args[0], found, wanted=goes_on)
+    with (
+        writer.block(head, counted=True),
+        _absorbing(writer, f"{name} = None"),
+        _nothing() if not writer.absorb else writer.operand(f"{name} = None"),
+    ):
+        writer._jump(node.args[0], found, wanted=goes_on)
     if writer.absorb:
         writer.line(f"if {name} is None: raise UNDECIDED")
 

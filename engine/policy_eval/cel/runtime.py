@@ -34,6 +34,12 @@ def misspelt() -> Any:
     raise UNDECIDED
 
 
+def absent(known: frozenset[str], record: Any) -> None:
+    """Null, the default of an absent field, once it is sure that no key beside it is misspelt."""
+    if type(record) is not dict or not known.issuperset(record):
+        raise UNDECIDED
+
+
 def equal(left: Any, right: Any) -> bool:
     """``==`` of null, booleans, numbers and strings."""
     one, other = type(left), type(right)
@@ -166,6 +172,7 @@ def apply(function: str, member: bool, *args: Any) -> Any:
 
 
 NAMES: dict[str, Any] = {
+    "absent": absent,
     "add": add,
     "apply": apply,
     "contains": contains,

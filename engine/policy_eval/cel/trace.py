@@ -8,7 +8,19 @@ from typing import Any
 
 from policy_eval.cel.errors import EvaluationError
 from policy_eval.cel.limits import DEFAULT, Limits
-from policy_eval.cel.tree import Bind, Conditional, Literal, Logic, Macro, Node, Unary, children
+from policy_eval.cel.tree import (
+    Bind,
+    Call,
+    Conditional,
+    Has,
+    Literal,
+    Logic,
+    Macro,
+    Name,
+    Node,
+    Select,
+    children,
+)
 
 _MAX_STEPS = 500
 _MAX_TEXT = 200
@@ -31,7 +43,8 @@ class Trace:
     ``start`` and ``end`` are character offsets in the whole expression, ``text`` is what stands there (cut when
     long; empty when the text is not known). ``value`` is its value, a `values.Unknown`, an
     `errors.EvaluationError`, or `NOT_EVALUATED`. In a macro it is that of the last element looked at, which is
-    the one that decided, if one did. ``decides``: the result would not follow without it.
+    the one that decided, if one did. ``decides``: the result would not follow without it. ``call``: it calls a
+    function. A chain of fields (``config.model_config.model``) is one sub-expression without parts.
     """
 
     start: int
@@ -41,14 +54,15 @@ class Trace:
     decides: bool
     parts: tuple[Trace, ...] = ()
 
+    call: bool = False
+
     def deciding(self) -> Iterator[Trace]:
-        """The smallest sub-expressions that decided the result, in the order of the text; literals left out."""
+        """What the result hangs on: the fields, variables and calls that decided, in the order of the text."""
         if not self.decides:
             return
         inner = [found for part in self.parts for found in part.deciding()]
-        if inner:
-            yield from inner
-        elif self.value is not NOT_EVALUATED:
+        yield from inner
+        if (self.call or not inner) and self.value is not NOT_EVALUATED:
             yield self
 
 
@@ -65,56 +79,81 @@ def explain(
 
     names = {*bindings, *(f"{VARIABLES}.{name}" for name, _ in variables)}
     prepared = prepare(node, names)
-    seen: dict[int, Any] = {}
+    seen: Seen = {}
 
     def watch(step: Node, value: Any) -> None:
-        seen[id(step)] = value
+        before = seen.get(id(step))
+        seen[id(step)] = (value, len(order), before[1] if before else -1)
+        order.append(None)
 
+    order: list[None] = []
     evaluate_with(prepared, bindings, variables, limits=limits, watch=watch, text=text or None, prepared=True)
-    budget = [_MAX_STEPS]
-    return _trace(prepared, seen, text, True, budget)
+    return _Tracer(seen, text).trace(prepared, True, -1)
 
 
-def _trace(node: Node, seen: Mapping[int, Any], text: str, decides: bool, budget: list[int]) -> Trace:
-    budget[0] -= 1
-    value = seen.get(id(node), NOT_EVALUATED)
-    parts: list[Trace] = []
-    for part in children(node):
-        if budget[0] <= 0:
-            break
-        if not isinstance(part, Literal):
-            parts.append(_trace(part, seen, text, decides and _decides(node, part, value, seen), budget))
-    shown = text[node.start : node.end]
-    if len(shown) > _MAX_TEXT:
-        shown = shown[: _MAX_TEXT - 1] + "…"
-    return Trace(start=node.start, end=node.end, text=shown, value=value, decides=decides, parts=tuple(parts))
+# Node -> its last value, when that was, and when the one before was.
+Seen = dict[int, tuple[Any, int, int]]
 
 
-def _decides(node: Node, part: Node, value: Any, seen: Mapping[int, Any]) -> bool:
-    """Whether a part of a node is a reason for the node's value."""
-    found = seen.get(id(part), NOT_EVALUATED)
-    if found is NOT_EVALUATED:
-        return False
-    if isinstance(node, Logic):
-        if isinstance(value, bool):
-            return found is value
-        return isinstance(found, EvaluationError) or type(found) is not bool
-    if isinstance(node, Conditional):
-        return part is not node.condition or found is not NOT_EVALUATED
-    if isinstance(node, Macro) and part is not node.of:
-        decided = {"all": False, "exists": True}.get(node.kind)
-        return decided is not None and value is decided
-    if isinstance(node, Bind):
-        return part is node.body
-    if isinstance(node, Unary):
-        return True
-    return (
-        not isinstance(value, EvaluationError)
-        or isinstance(found, EvaluationError)
-        or not _failed(node, seen)
-    )
+class _Tracer:
+    def __init__(self, seen: Seen, text: str) -> None:
+        self.seen = seen
+        self.text = text
+        self.left = _MAX_STEPS
+
+    def trace(self, node: Node, decides: bool, since: int) -> Trace:
+        """The trace of a node; what happened before ``since`` belongs to an earlier element of a macro."""
+        self.left -= 1
+        value = self.value(node, since)
+        parts: list[Trace] = []
+        for part in [] if _is_chain(node) else children(node):
+            if self.left <= 0:
+                break
+            if isinstance(part, Literal):
+                continue
+            inner = since
+            if isinstance(node, Macro) and part is not node.of and id(part) in self.seen:
+                inner = max(since, self.seen[id(part)][2])
+            parts.append(self.trace(part, decides and self.decides(node, part, value, inner), inner))
+        text = self.text[node.start : node.end]
+        return Trace(
+            start=node.start,
+            end=node.end,
+            text=text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…",
+            value=value,
+            decides=decides,
+            parts=tuple(parts),
+            call=isinstance(node, Call),
+        )
+
+    def value(self, node: Node, since: int) -> Any:
+        """The last value of a node, unless it is older than ``since``."""
+        value, when, _ = self.seen.get(id(node), (NOT_EVALUATED, since, -1))
+        return value if when > since else NOT_EVALUATED
+
+    def decides(self, node: Node, part: Node, value: Any, since: int) -> bool:
+        """Whether a part of a node is a reason for the node's value."""
+        found = self.value(part, since)
+        if found is NOT_EVALUATED:
+            return False
+        if isinstance(node, Logic):
+            return found is value if isinstance(value, bool) else type(found) is not bool
+        if isinstance(node, Macro) and part is not node.of:
+            decided = {"all": False, "exists": True}.get(node.kind)
+            return value is decided or isinstance(found, EvaluationError)
+        if isinstance(node, Bind):
+            return part is node.body
+        # A failure comes from the part that failed, if one did.
+        failed = isinstance(value, EvaluationError) and not isinstance(node, Conditional)
+        return not failed or isinstance(found, EvaluationError) or not self.passes_on(node, since)
+
+    def passes_on(self, node: Node, since: int) -> bool:
+        """Whether a part of a node failed, so that the node only passes the failure on."""
+        return any(isinstance(self.value(part, since), EvaluationError) for part in children(node))
 
 
-def _failed(node: Node, seen: Mapping[int, Any]) -> bool:
-    """Whether a part of a node failed, so that the node only passes the failure on."""
-    return any(isinstance(seen.get(id(part)), EvaluationError) for part in children(node))
+def _is_chain(node: Node) -> bool:
+    """``a.b.c``, ``has(a.b.c)``, ``a``."""
+    while isinstance(node, (Select, Has)):
+        node = node.of
+    return isinstance(node, Name)
