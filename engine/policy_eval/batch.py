@@ -111,6 +111,21 @@ def _in_worker(item: tuple[str, bool]) -> Verdict:
     return judge_file(*_worker, *item)
 
 
+def judge_command(request: Request, command: str) -> Verdict:
+    """The verdict on a command line, as a shell would split it; never run."""
+    from policy_eval.normalize.file import normalize_text
+
+    evaluator = Evaluator.load(request.policies, cached=request.cached)
+    documents = normalize_text(
+        command,
+        "<command>",
+        reader="command-line",
+        engine_version=request.engine_version,
+        hf_configs=request.hf_configs,
+    )
+    return judge_documents(evaluator, request, documents)
+
+
 def judge_file(evaluator: Evaluator, request: Request, path: str, walked: bool = False) -> Verdict:
     """The verdicts on the configurations in one file."""
     from policy_eval.normalize.file import normalize_file

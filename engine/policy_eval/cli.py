@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--quiet", action="store_true", help="print verdicts only")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR in the environment)")
+    add("--no-cache", action="store_true", help="parse and check every policy file anew")
     add("--jobs", type=int, metavar="N", help="processes to use for many files (default: one a processor)")
     add("--version", action="version", version=f"policy-eval {__version__}")
     return parser
@@ -120,7 +121,7 @@ def evaluate(arguments: list[str]) -> int:
 
 
 def _judge(options: argparse.Namespace, command: list[str] | None) -> Report:
-    from policy_eval.batch import Request, judge_files
+    from policy_eval.batch import Request, judge_command, judge_files
     from policy_eval.overrides import parse_setting
 
     settings = [parse_setting(text) for text in options.set]
@@ -130,11 +131,19 @@ def _judge(options: argparse.Namespace, command: list[str] | None) -> Report:
         policies=options.policy,
         reader=options.reader,
         engine_version=options.engine_version,
+        hf_configs=_hf_configs(options.hf_config),
         settings=tuple(settings),
         first=options.first,
+        cached=not options.no_cache,
     )
-    if command is not None or options.command is not None:
-        raise NotImplementedError
+    if command or options.command is not None:
+        if options.files or (command and options.command is not None):
+            help_text = "give either files, or --command, or a command line after `--`"
+            raise PolicyEvalError(Problem(message="more than one input", help=help_text))
+        import shlex
+
+        verdict = judge_command(request, options.command if command is None else shlex.join(command))
+        return Report(documents=verdict.documents, problems=verdict.problems)
     if not options.files:
         help_text = "name a configuration file: policy-eval config.json"
         raise PolicyEvalError(Problem(message="nothing to evaluate", help=help_text))
@@ -150,6 +159,14 @@ def _judge(options: argparse.Namespace, command: list[str] | None) -> Report:
         )
         problems.append(Problem(message=f"nothing to evaluate in {shown}", help=help_text))
     return Report(documents=tuple(documents), problems=tuple(problems))
+
+
+def _hf_configs(given: Sequence[str]) -> dict[str, str]:
+    if not given:
+        return {}
+    from policy_eval.normalize.hf_config import hf_configs
+
+    return hf_configs(given)
 
 
 class _Progress:

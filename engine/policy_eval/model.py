@@ -56,7 +56,12 @@ class Document:
     warnings: tuple[Problem, ...] = ()
 
     def place(self, pointer: str) -> Provenance | None:
-        """Where the fact at ``pointer`` comes from; else the nearest enclosing fact's place."""
+        """Where the fact at ``pointer`` comes from; else a part of it that is stated, else what encloses it."""
+        if found := self.provenance.get(pointer):
+            return found
+        below = (place for at, place in self.provenance.items() if at.startswith(f"{pointer}/"))
+        if found := next((place for place in below if place.location), None):
+            return found
         while pointer:
             if found := self.provenance.get(pointer):
                 return found

@@ -18,9 +18,11 @@ def main(argv: Sequence[str]) -> int:
     """
     options = _parser().parse_args(argv)
 
+    from policy_eval.derive import derive
     from policy_eval.normalize.file import normalize_file
     from policy_eval.normalize.hf_config import hf_configs
     from policy_eval.overrides import apply_settings, parse_setting
+    from policy_eval.pack import load_pack
 
     settings = [parse_setting(text) for text in options.set]
     documents = normalize_file(
@@ -29,7 +31,8 @@ def main(argv: Sequence[str]) -> int:
         engine_version=options.engine_version,
         hf_configs=hf_configs(options.hf_config),
     )
-    documents = [apply_settings(document, settings) for document in documents]
+    derivations = load_pack().derivations
+    documents = [derive(apply_settings(document, settings), derivations) for document in documents]
     print(_shown(documents, options.format))
     for document in documents:
         for kind, problems in (("error", document.errors), ("warning", document.warnings)):
