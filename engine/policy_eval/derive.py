@@ -21,6 +21,7 @@ from policy_eval.policy import (
     Named,
     check_pointer,
     check_versions,
+    facts_read,
     in_order,
     unique,
 )
@@ -164,6 +165,7 @@ class _Result:
     refusal: str | None = None
     because: str | None = None
     path: str | None = None
+    reads: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     waits: bool = False
 
@@ -269,7 +271,8 @@ def _run(item: Derivation, config: dict[str, Any], release: str | None, pending:
             if not isinstance(value, cel.Unknown) and all(
                 type(other) is type(value) and other == value for other in possible
             ):
-                return _Result(value=value, known=True, because=rule.because)
+                reads = [] if rule.when is None else facts_read(rule.when.node, item.variables)
+                return _Result(value=value, known=True, because=rule.because, reads=tuple(reads))
             break
     return _Result(needs=tuple(sorted(needs)), waits=bool(needs & (pending - {item.derives})))
 
@@ -301,8 +304,7 @@ def _covers(versions: str, release: str | None) -> bool | None:
 def _apply(document: Document, item: Derivation, found: _Result) -> Document:
     pointer = item.derives
     if found.refusal is not None:
-        place = document.place(found.path) if found.path else None
-        where = place.location if place else None
+        where = document.place(found.path) if found.path else None
         problem = Problem(message=found.refusal, location=where, help=found.because)
         return replace(document, errors=(*document.errors, problem))
     value = dict(document.value)
@@ -313,7 +315,9 @@ def _apply(document: Document, item: Derivation, found: _Result) -> Document:
             at[part] = dict(at.get(part) or {})
             at = at[part]
         at[last] = found.value
-        derived = Provenance(how="derived", why=found.because)
+        stated = (document.provenance.get(fact) for fact in found.reads)
+        where = next((one.location for one in stated if one and one.how == "stated" and one.location), None)
+        derived = Provenance(how="derived", location=where, why=found.because)
     else:
         missing = ", ".join(found.needs)
         why = found.because or (f"it follows from {missing}" if missing else "no rule says")

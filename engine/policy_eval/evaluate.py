@@ -8,8 +8,8 @@ from typing import Any
 
 from policy_eval import cel
 from policy_eval.derive import derive
-from policy_eval.errors import Location, PolicyEvalError, Problem
-from policy_eval.model import Document, DocumentReport, Finding, Outcome, Provenance, Report
+from policy_eval.errors import PolicyEvalError, Problem
+from policy_eval.model import Document, DocumentReport, Finding, Outcome, Report
 from policy_eval.pack import Pack, load_pack
 from policy_eval.policy import Policy, Rule
 from policy_eval.schema import complete, config_type, no_such_fact, quick_check, schema_problems
@@ -123,7 +123,7 @@ class Evaluator:
             ]
         if not problems:
             problems = [
-                Problem(message=found[0], location=_location(document, f"/unknown/{at}"), help=found[1])
+                Problem(message=found[0], location=document.place(f"/unknown/{at}"), help=found[1])
                 for at, pointer in enumerate(document.value.get("unknown", ()))
                 if (found := no_such_fact(pointer))
             ]
@@ -146,7 +146,7 @@ class Evaluator:
         return _merge(document, engine, self.releases[engine], judged, self._order)
 
     def _engine_problems(self, document: Document, engine: str | None, version: str | None) -> list[Problem]:
-        where = _location(document, "/engine/name")
+        where = document.place("/engine/name")
         if engine is None:
             return [Problem(message="the engine is unknown", location=where, help="state /engine/name")]
         covered = [policy for policy in self.policies if policy.engine == engine]
@@ -154,7 +154,7 @@ class Evaluator:
             known = ", ".join(f"`{name}`" for name in sorted({policy.engine for policy in self.policies}))
             help_text = f"policies are there for {known}"
             return [Problem(message=f"no policy for engine `{engine}`", location=where, help=help_text)]
-        where = _location(document, "/engine/version")
+        where = document.place("/engine/version")
         if version is None:
             if self.releases.get(engine):
                 return []
@@ -331,15 +331,10 @@ def _outcome(findings: Iterable[Finding], passed: Sequence[str]) -> Outcome:
     return "approved" if passed or any(True for _ in findings) else "not applicable"
 
 
-def _location(document: Document, pointer: str) -> Location | None:
-    place: Provenance | None = document.place(pointer)
-    return place.location if place else None
-
-
 def _placed(document: Document, problem: Problem) -> Problem:
     """A problem known by its pointer only, at the place that the document knows for it."""
     pointer = problem.location.pointer if problem.location else None
-    place = _location(document, pointer) if pointer is not None else None
+    place = document.place(pointer) if pointer is not None else None
     return replace(problem, location=place) if place else problem
 
 
@@ -366,7 +361,8 @@ def _finding(
         outcome="failed",
         message=rule.message,
         path=rule.path,
-        location=_location(document, rule.path) if rule.path else None,
+        location=document.place(rule.path) if rule.path else None,
+        origin=document.origin(rule.path) if rule.path else None,
         policy_location=rule.expression.location,
         reason=rule.reason,
         fix=rule.fix,
@@ -382,9 +378,7 @@ def _explain(document: Document, finding: Finding, value: object, what: str) -> 
         unknown = tuple(sorted(value.pointers))
         facts = ", ".join(f"`{pointer}`{_reason(document, pointer)}" for pointer in unknown)
         verb = "is" if len(unknown) == 1 else "are"
-        where = next(
-            (place for pointer in unknown if (place := _location(document, pointer))), finding.location
-        )
+        where = next((place for pointer in unknown if (place := document.place(pointer))), finding.location)
         return replace(
             finding,
             outcome="indeterminate",
@@ -398,8 +392,7 @@ def _explain(document: Document, finding: Finding, value: object, what: str) -> 
 
 def _reason(document: Document, pointer: str) -> str:
     """Why a fact that should follow from others does not."""
-    place = document.provenance.get(pointer)
-    why = place.why if place and place.how == "derived" else None
+    why = document.origin(pointer)
     return f" ({why.removeprefix('unknown: ')})" if why else ""
 
 
@@ -448,7 +441,7 @@ def _merge(
                 outcome="indeterminate",
                 message=f"the release of {engine} is unknown and the verdict depends on it: {says}",
                 path="/engine/version",
-                location=_location(document, "/engine/version"),
+                location=document.place("/engine/version"),
                 unknown=("/engine/version",),
             ),
         )

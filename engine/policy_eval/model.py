@@ -55,18 +55,29 @@ class Document:
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
-    def place(self, pointer: str) -> Provenance | None:
-        """Where the fact at ``pointer`` comes from; else a part of it that is stated, else what encloses it."""
-        if found := self.provenance.get(pointer):
-            return found
-        below = (place for at, place in self.provenance.items() if at.startswith(f"{pointer}/"))
-        if found := next((place for place in below if place.location), None):
-            return found
-        while pointer:
-            if found := self.provenance.get(pointer):
-                return found
-            pointer = pointer.rpartition("/")[0]
-        return self.provenance.get("")
+    def place(self, pointer: str) -> Location | None:
+        """Where the input states the fact at ``pointer``; else a part of it; else what encloses it."""
+        at = pointer
+        while True:
+            found = self.provenance.get(at)
+            if found and found.location:
+                return found.location
+            if at == pointer:
+                below = (one for key, one in self.provenance.items() if key.startswith(f"{pointer}/"))
+                if part := next((one for one in below if one.location and one.how == "stated"), None):
+                    return part.location
+            if not at:
+                return None
+            at = at.rpartition("/")[0]
+
+    def origin(self, pointer: str) -> str | None:
+        """Why the fact at ``pointer`` is what it is, where the input does not state it."""
+        found = self.provenance.get(pointer)
+        if found is None or found.how == "stated" or not found.why:
+            return None
+        if any(one.how == "stated" for key, one in self.provenance.items() if key.startswith(f"{pointer}/")):
+            return None
+        return found.why
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON data, its provenance included."""
@@ -93,7 +104,8 @@ class Finding:
     ``rule`` is the rule's id, or the name of a match condition that could not be decided. ``location`` is the
     place in the input, ``policy_location`` the place of the rule. ``unknown`` names the facts that were
     needed and are unknown; ``releases`` is given when the document states no release and the finding holds
-    for some of the known ones only.
+    for some of the known ones only. ``origin`` says where the fact at ``path`` comes from when the input does not
+    state it: the engine's default, or what it was derived from.
     """
 
     rule: str
@@ -108,6 +120,7 @@ class Finding:
     fix: tuple[Mapping[str, Any], ...] = ()
     unknown: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
+    origin: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as ``schemas/report.schema.json`` describes it."""
@@ -126,6 +139,8 @@ class Finding:
         }
         if self.releases:
             found["releases"] = list(self.releases)
+        if self.origin:
+            found["origin"] = self.origin
         return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from policy_eval import cel
-from policy_eval.cel import types
+from policy_eval.cel import tree, types
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import Source
 from policy_eval.model import Severity
@@ -168,6 +168,31 @@ class ExpressionReader:
             self._variables = {**self._variables, item["name"]: types.Field(kind)}
         unique(self.source, "variable", pointer, items, "name", self.problems)
         return tuple(found)
+
+
+def facts_read(node: cel.Node, variables: Iterable[Named] = ()) -> list[str]:
+    """JSON Pointers of the facts that an expression reads, in the order of its text, variables included."""
+    named = {variable.name: variable for variable in variables}
+    found: dict[str, None] = {}
+
+    def visit(node: cel.Node) -> None:
+        parts: list[str] = []
+        at: Any = node
+        while isinstance(at, (tree.Select, tree.Has)):
+            parts.append(at.field)
+            at = at.of
+        if parts and isinstance(at, tree.Name):
+            names = [*at.name.split("."), *reversed(parts)]
+            if names[0] == "config":
+                found["".join(f"/{name}" for name in names[1:])] = None
+            elif names[0] == "variables" and names[1] in named:
+                visit(named[names[1]].expression.node)
+            return
+        for child in tree.children(node):
+            visit(child)
+
+    visit(node)
+    return list(found)
 
 
 def value_at(value: Any, pointer: str) -> Any:

@@ -103,6 +103,8 @@ def _finding(finding: Finding, paint: Paint) -> Iterator[str]:
         yield from ("    " + line for line in _place(finding.location, paint))
     if finding.path and (finding.location is None or finding.location.source_line is None):
         yield f"    at {finding.path}"
+    if finding.origin and not finding.unknown:
+        yield from _block("    not stated: ", finding.origin)
     if finding.releases:
         yield f"    releases: {', '.join(finding.releases)}"
     if finding.outcome == "error" and finding.policy_location:
