@@ -178,14 +178,23 @@ def facts_read(node: cel.Node, variables: Iterable[Named] = ()) -> list[str]:
     def visit(node: cel.Node) -> None:
         parts: list[str] = []
         at: Any = node
-        while isinstance(at, (tree.Select, tree.Has)):
-            parts.append(at.field)
+        while True:
+            if isinstance(at, (tree.Select, tree.Has)):
+                parts.append(at.field)
+            elif (
+                isinstance(at, tree.Index)
+                and isinstance(at.index, tree.Literal)
+                and type(at.index.value) is str
+            ):
+                parts.append(at.index.value)
+            else:
+                break
             at = at.of
-        if parts and isinstance(at, tree.Name):
+        if isinstance(at, tree.Name):
             names = [*at.name.split("."), *reversed(parts)]
-            if names[0] == "config":
+            if names[0] == "config" and len(names) > 1:
                 found["".join(f"/{name}" for name in names[1:])] = None
-            elif names[0] == "variables" and names[1] in named:
+            elif names[0] == "variables" and len(names) > 1 and names[1] in named:
                 visit(named[names[1]].expression.node)
             return
         for child in tree.children(node):
