@@ -30,7 +30,7 @@ def config_words(named: Token, files: Mapping[str, Word], base: str | None) -> l
     """
     name = named.text
     if named.unknown is not None:
-        return [Token(text="", place=named.place, unknown=named.unknown, open=True)]
+        return [_whatever(named, named.unknown)]
     extension = name.split(".")[-1]
     if extension not in ("yaml", "yml"):
         raise refuse(
@@ -39,10 +39,14 @@ def config_words(named: Token, files: Mapping[str, Word], base: str | None) -> l
     found = _content(name, files, base)
     if found is None or found.text is None:
         reason = f"the file `{name[:200]}` is not known" if found is None else found.unknown
-        return [Token(text="", place=named.place, unknown=reason, open=True)]
+        return [_whatever(named, reason)]
     if len(found.text) > _MAX_CHARACTERS:
         raise refuse(f"larger than {_MAX_CHARACTERS:,} characters", named)
     return _words(found.text, found.place, named)
+
+
+def _whatever(named: Token, reason: str | None) -> Token:
+    return Token(text="", place=lambda _start, _end: named.location, unknown=reason, open=True)
 
 
 def _content(name: str, files: Mapping[str, Word], base: str | None) -> Word | None:

@@ -86,7 +86,7 @@ class _Run:
                     match = self._option(token)
                 except PolicyEvalError as error:
                     self.parsed.errors.append(error)
-                    match = _Match(None, token.text, None)
+                    match = _Match(None, "", None)
                 if match is None:
                     letters.append("A")
                 else:
@@ -158,7 +158,8 @@ class _Run:
 
     def _open(self, token: Token) -> None:
         self.parsed.open = token
-        self.parsed.after_open.clear()
+        # The model that comes first stays the model, whatever follows.
+        self.parsed.after_open &= {self.table.positional.dest}
 
     def _positional(self, at: int) -> int:
         """Arguments up to the next option: the model, unless it is given already, and what is too much."""
@@ -188,7 +189,7 @@ class _Run:
                 return self._stop(option, f"ignored explicit argument {explicit.text[:200]!r}", token, at + 1)
             option, explicit = following, explicit.part(1) if len(explicit.text) > 1 else None
         if option is None:
-            if not any(token is known for known in self.extras):
+            if name:  # an ambiguous one is an error already
                 self.extras.append(token)
             return at + 1
         if explicit is not None:
@@ -257,9 +258,10 @@ def _good(option: Option, token: Token) -> bool:
 def _may_be_option(token: Token) -> bool:
     """Whether a word with unknown parts may turn out to be an option, or no word or several words."""
     at = token.text.find(UNKNOWN)
-    if at < 0:
+    if at < 0 or token.argument:
         return False
     if at == 0:
-        return True
+        # `$NAME` may be split into words or be empty; `$NAME/part` is one word that is no option.
+        return len(token.text) == 1
     # `--name=…` with an unknown value is that option; `--na…` may be any.
     return token.text.startswith("-") and "=" not in token.text[:at]

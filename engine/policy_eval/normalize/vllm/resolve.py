@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -176,11 +177,20 @@ def _options(facts: Facts, launch: Launch, table: Table, configs: Mapping[str, H
     anchor = Token(text="", place=lambda _start, _end: launch.location) if launch.location else None
     _config_remarks(facts, tokens, table)
     words = rewrite(tokens, lambda named: config_words(named, launch.files, launch.base), anchor)
-    words = _model_word(facts, words)
+    words = _model_word(words)
     parsed = parse(words, table)
     if parsed.errors:
         facts.errors.extend(problem for error in parsed.errors for problem in error.problems)
         return
+    if parsed.open is not None:
+        reason = parsed.open.unknown or "a word of the command line is not known"
+        facts.warnings.append(
+            Problem(
+                message=f"{reason}, so every option that it may set is unknown",
+                location=parsed.open.location,
+                help="supply it, or state the facts that matter with --set",
+            )
+        )
     _engine_facts(facts, parsed, table, configs)
 
 
@@ -222,15 +232,14 @@ def _config_remarks(facts: Facts, tokens: list[Token], table: Table) -> None:
 _LIST_NAMES = ("arg", "opt", "flag", "extra", "param")
 
 
-def _model_word(facts: Facts, words: list[Token]) -> list[Token]:
+def _model_word(words: list[Token]) -> list[Token]:
     """A variable right after `serve` is the model, unless it is called as lists of options are."""
     if not words or words[0].unknown is None or words[0].open or words[0].text != UNKNOWN:
         return words
     reason = words[0].unknown
     if any(part in reason.lower() for part in _LIST_NAMES):
         return words
-    # Still unknown, but no longer something that may be an option.
-    return [replace(words[0], text=f"model {UNKNOWN}"), *words[1:]]
+    return [replace(words[0], argument=True), *words[1:]]
 
 
 def _engine_facts(facts: Facts, parsed: Parsed, table: Table, configs: Mapping[str, HfConfig]) -> None:
@@ -451,11 +460,28 @@ def _common(documents: list[Document]) -> Document:
         for pointer in newest.provenance
         if any(pointer in other.provenance and _at(other, pointer) != _at(newest, pointer) for other in good)
     ]
-    unknown = list(dict.fromkeys([*newest.value.get("unknown", ()), *differing]))
-    value = dict(newest.value)
+    value = copy.deepcopy(newest.value)
+    stated = []
+    for pointer in differing:
+        if all(other.provenance[pointer].how == "default" for other in good if pointer in other.provenance):
+            # Defaults that changed: the document leaves them out, its schema says what is then taken.
+            _drop(value, pointer)
+        else:
+            stated.append(pointer)
+    unknown = list(dict.fromkeys([*value.get("unknown", ()), *stated]))
     if unknown:
         value["unknown"] = unknown
-    return replace(newest, value=value, warnings=tuple(warnings))
+    provenance = {
+        key: place for key, place in newest.provenance.items() if key not in {*differing} - {*stated}
+    }
+    return replace(newest, value=value, provenance=provenance, warnings=tuple(warnings))
+
+
+def _drop(value: dict[str, Any], pointer: str) -> None:
+    *parents, last = pointer.split("/")[1:]
+    for part in parents:
+        value = value.get(part) or {}
+    value.pop(last, None)
 
 
 def _at(document: Document, pointer: str) -> Any:

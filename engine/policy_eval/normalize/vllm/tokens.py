@@ -28,7 +28,8 @@ class Token:
 
     ``place`` locates characters of ``text``; ``inner``, where the word is JSON put together from other words or
     from YAML, locates the value at a JSON Pointer. ``unknown`` says why parts are unknown. ``open`` marks a
-    stand-in for any number of words (a configuration file that cannot be read).
+    stand-in for any number of words (a configuration file that cannot be read), ``argument`` one that is known
+    to be no option. ``leaves`` are the words that JSON was put together from.
     """
 
     text: str
@@ -36,6 +37,7 @@ class Token:
     unknown: str | None = None
     inner: Places | None = None
     open: bool = False
+    argument: bool = False
     leaves: tuple[Token, ...] = field(default=())
 
     @property

@@ -150,10 +150,7 @@ def _structure(option: Option, token: Token) -> Any:
             raise BadValue(f"Value {text} cannot be converted to {shown}.") from None
         raise BadValue(f"1 validation error for {option.type}\n  Invalid JSON: {error}") from None
     if option.type != "json" and not isinstance(value, dict):
-        raise BadValue(
-            f"1 validation error for {option.type}\n  Input should be an object "
-            f"[type=dataclass_type, input_value={value!r}, input_type={type(value).__name__}]"
-        )
+        raise BadValue(f"1 validation error for {option.type}\n  Input should be an object")
     return value
 
 

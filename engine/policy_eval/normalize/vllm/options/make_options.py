@@ -82,6 +82,9 @@ def from_list(facts: Iterable[dict[str, Any]], release: str) -> list[dict[str, A
         names = fact["options"]
         long = next((name for name in names if name.startswith("--")), "")[2:]
         default, choices, nargs = fact["default"], fact["choices"], fact["nargs"]
+        if choices is not None and "None" in choices:
+            # vLLM adds none after the others; lists are sorted.
+            choices = [*(choice for choice in choices if choice != "None"), "None"]
         known = isinstance(default, (bool, int, float)) and not isinstance(default, bool)
         guessed = ("float" if isinstance(default, float) else "int") if known else "str"
         kind = TYPES.get(long, guessed)
