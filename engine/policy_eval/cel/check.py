@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 from policy_eval.cel.errors import Error, EvaluationError
 from policy_eval.cel.limits import DEFAULT, Limits
+from policy_eval.cel.relations import NUMBERS, apply, assignable, comparable, join, phrase, plain
 from policy_eval.cel.resolve import TYPE_NAMES, resolve
 from policy_eval.cel.tree import (
     Binary,
@@ -50,23 +51,8 @@ from policy_eval.cel.types import (
     Overload,
     Record,
     Type,
-    TypeParam,
 )
 
-_NUMBERS = (INT, UINT, DOUBLE)
-_PHRASES = {
-    DYN: "anything",
-    NULL: "null",
-    BOOL: "true or false",
-    INT: "an int",
-    UINT: "a uint",
-    DOUBLE: "a double",
-    STRING: "a string",
-    BYTES: "bytes",
-    TIMESTAMP: "a timestamp",
-    DURATION: "a duration",
-    TYPE: "a type",
-}
 _LITERALS = {bool: BOOL, int: INT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
 
 
@@ -100,23 +86,10 @@ def check_expression(
         return Checked(node=None, type=DYN, errors=[error])
     checker = _Checker(text, environment)
     found = checker.of(node, {})
-    if expect is not None and not _assignable(found, expect):
+    if expect is not None and not assignable(found, expect):
         checker.fault(node, f"the expression is {phrase(found)}, where {phrase(expect)} is needed")
     errors = sorted(checker.errors, key=lambda error: (error.start, error.end))
     return Checked(node=node, type=found, errors=errors)
-
-
-def phrase(kind: Type) -> str:
-    """A type in words: "a string", "a list of int"."""
-    if isinstance(kind, ListType):
-        return "a list" if kind.elem == DYN else f"a list of {kind.elem}"
-    if isinstance(kind, (MapType, Record)):
-        return "a map"
-    if isinstance(kind, OptionalType):
-        return "an optional"
-    if isinstance(kind, Nullable):
-        return f"{phrase(kind.of)} or null"
-    return _PHRASES.get(kind, str(kind))
 
 
 class _Checker:
@@ -166,7 +139,7 @@ class _Checker:
                 return BOOL
             case Conditional():
                 self.need_bool(node.condition, local, "`?`")
-                return _join(self.of(node.then, local), self.of(node.otherwise, local))
+                return join(self.of(node.then, local), self.of(node.otherwise, local))
             case ListLiteral():
                 return ListType(self.entries(node.items, node.optional, local))
             case MapLiteral():
@@ -233,11 +206,11 @@ class _Checker:
                 found = DYN
         elif isinstance(inner, ListType):
             found = inner.elem
-            if not _comparable(index, INT):
+            if not comparable(index, INT):
                 self.fault(node.index, f"a list is indexed by an int, not by {phrase(index)}")
         elif isinstance(inner, MapType):
             found = inner.value
-            if not _comparable(index, inner.key):
+            if not comparable(index, inner.key):
                 self.fault(node.index, f"the keys of the map are {inner.key}, not {index}")
         elif inner == DYN:
             found = DYN
@@ -247,9 +220,9 @@ class _Checker:
 
     def need_bool(self, node: Node, local: Mapping[str, Type], what: str) -> None:
         found = self.of(node, local)
-        if not _assignable(found, BOOL):
+        if not assignable(found, BOOL):
             help_text = None
-            if isinstance(_plain(found), (ListType, MapType)) or _plain(found) == STRING:
+            if isinstance(plain(found), (ListType, MapType)) or plain(found) == STRING:
                 help_text = (
                     f"to ask whether it is empty, write `size({self.text[node.start : node.end]}) == 0`"
                 )
@@ -259,7 +232,7 @@ class _Checker:
         if node.op == "!":
             self.need_bool(node.of, local, "`!`")
             return BOOL
-        found = _plain(self.of(node.of, local))
+        found = plain(self.of(node.of, local))
         if found not in (INT, DOUBLE, DYN):
             return self.fault(node.of, f"`-` needs a number; {self.source(node.of)} is {phrase(found)}")
         return found
@@ -275,11 +248,11 @@ class _Checker:
                         f"an entry marked with `?` is an optional; {self.source(node)} is {phrase(kind)}",
                     )
                 kind = kind.of if isinstance(kind, OptionalType) else DYN
-            found = kind if found is None else _join(found, kind)
+            found = kind if found is None else join(found, kind)
         return found or DYN
 
     def macro(self, node: Macro, local: Mapping[str, Type]) -> Type:
-        of = _plain(self.of(node.of, local))
+        of = plain(self.of(node.of, local))
         first: Type
         if isinstance(of, ListType):
             first, second = (of.elem, DYN) if len(node.names) == 1 else (INT, of.elem)
@@ -318,16 +291,16 @@ class _Checker:
         if node.op == "in":
             self.membership(node, left, right)
             return BOOL
-        one, other = _plain(left), _plain(right)
+        one, other = plain(left), plain(right)
         if node.op in _ORDERS:
             ordered = one in _ORDERED and other in _ORDERED
-            if DYN not in (one, other) and not (ordered and _comparable(one, other)):
+            if DYN not in (one, other) and not (ordered and comparable(one, other)):
                 self.fault(node, f"`{node.op}` cannot compare {phrase(left)} with {phrase(right)}")
             return BOOL
         return self.arithmetic(node, one, other)
 
     def equality(self, node: Binary, left: Type, right: Type) -> None:
-        if not _comparable(left, right):
+        if not comparable(left, right):
             if NULL in (left, right):
                 tested = node.left if right == NULL else node.right
                 self.fault(node, f"{self.source(tested)} is never null")
@@ -340,7 +313,7 @@ class _Checker:
             self.options(one, [other])
 
     def membership(self, node: Binary, left: Type, right: Type) -> None:
-        inner = _plain(right)
+        inner = plain(right)
         if isinstance(inner, ListType):
             expected = inner.elem
         elif isinstance(inner, MapType):
@@ -353,7 +326,7 @@ class _Checker:
                 message = f"`in` needs a list or a map; {self.source(node.right)} is {phrase(right)}"
                 self.fault(node.right, message, help_text)
             return
-        if not _comparable(left, expected):
+        if not comparable(left, expected):
             self.fault(
                 node,
                 f"{self.source(node.right)} holds {expected}, and {self.source(node.left)} is {phrase(left)}",
@@ -383,7 +356,7 @@ class _Checker:
         kind = self.environment.get(node.name) if isinstance(node, Name) else None
         found = None
         for name in reversed(path):
-            inner = _plain(kind) if kind is not None else None
+            inner = plain(kind) if kind is not None else None
             found = inner.fields.get(name) if isinstance(inner, Record) else None
             if found is None:
                 return None
@@ -396,12 +369,12 @@ class _Checker:
         if left == right and left in _ARITHMETIC.get(node.op, ()):
             return left
         if node.op == "+" and isinstance(left, ListType) and isinstance(right, ListType):
-            return ListType(_join(left.elem, right.elem))
+            return ListType(join(left.elem, right.elem))
         found = _TIMES.get((node.op, left, right))
         if found is not None:
             return found
         help_text = None
-        if left in _NUMBERS and right in _NUMBERS and left != right:
+        if left in NUMBERS and right in NUMBERS and left != right:
             help_text = f"convert one of them: `{left}(…)` or `{right}(…)`"
         elif node.op == "+" and STRING in (left, right):
             help_text = "convert to text with `string(…)`"
@@ -414,7 +387,7 @@ class _Checker:
         overloads = [one for one in OVERLOADS.get(node.function, ()) if one.member == node.member]
         if not overloads:
             return self.no_function(node, OVERLOADS)
-        results = [found for one in overloads if (found := _apply(one, args)) is not None]
+        results = [found for one in overloads if (found := apply(one, args)) is not None]
         if not results:
             forms = ", ".join(f"`{_form(one)}`" for one in overloads[:4]) + (
                 ", …" if len(overloads) > 4 else ""
@@ -458,12 +431,12 @@ class _Checker:
 _USE_SIZE = "write `size(…)`"
 _PREDICATES = ("all", "exists", "existsOne", "filter")
 _ORDERS = ("<", "<=", ">", ">=")
-_ORDERED = (*_NUMBERS, BOOL, STRING, BYTES, TIMESTAMP, DURATION)
+_ORDERED = (*NUMBERS, BOOL, STRING, BYTES, TIMESTAMP, DURATION)
 _ARITHMETIC: dict[str, tuple[Type, ...]] = {
-    "+": (*_NUMBERS, STRING, BYTES, DURATION),
-    "-": (*_NUMBERS, DURATION),
-    "*": _NUMBERS,
-    "/": _NUMBERS,
+    "+": (*NUMBERS, STRING, BYTES, DURATION),
+    "-": (*NUMBERS, DURATION),
+    "*": NUMBERS,
+    "/": NUMBERS,
     "%": (INT, UINT),
 }
 _TIMES: dict[tuple[str, Type, Type], Type] = {
@@ -472,102 +445,6 @@ _TIMES: dict[tuple[str, Type, Type], Type] = {
     ("-", TIMESTAMP, DURATION): TIMESTAMP,
     ("-", TIMESTAMP, TIMESTAMP): DURATION,
 }
-
-
-def _plain(kind: Type) -> Type:
-    return kind.of if isinstance(kind, Nullable) else kind
-
-
-def _assignable(found: Type, wanted: Type) -> bool:
-    found = _plain(found)
-    return DYN in (found, wanted) or found == wanted or _shape(found, wanted)
-
-
-def _shape(one: Type, other: Type) -> bool:
-    """Whether two composite types could hold the same value."""
-    if isinstance(one, ListType) and isinstance(other, ListType):
-        return _comparable(one.elem, other.elem)
-    if isinstance(one, (MapType, Record)) and isinstance(other, (MapType, Record)):
-        if isinstance(one, MapType) and isinstance(other, MapType):
-            return _comparable(one.key, other.key) and _comparable(one.value, other.value)
-        return True
-    if isinstance(one, OptionalType) and isinstance(other, OptionalType):
-        return _comparable(one.of, other.of)
-    return False
-
-
-def _comparable(one: Type, other: Type) -> bool:
-    """Whether values of the two types can be equal."""
-    if NULL in (one, other):
-        both = (one, other)
-        return one == other or DYN in both or any(isinstance(kind, Nullable) for kind in both)
-    one, other = _plain(one), _plain(other)
-    if DYN in (one, other) or one == other or isinstance(one, TypeParam) or isinstance(other, TypeParam):
-        return True
-    return (one in _NUMBERS and other in _NUMBERS) or _shape(one, other)
-
-
-def _join(one: Type, other: Type) -> Type:
-    """The type of a value that is of either type."""
-    if one == other:
-        return one
-    if NULL in (one, other):
-        found = other if one == NULL else one
-        return found if isinstance(found, Nullable) or found == DYN else Nullable(found)
-    if isinstance(one, Nullable) or isinstance(other, Nullable):
-        found = _join(_plain(one), _plain(other))
-        return DYN if found == DYN else Nullable(found)
-    if isinstance(one, ListType) and isinstance(other, ListType):
-        return ListType(_join(one.elem, other.elem))
-    if isinstance(one, MapType) and isinstance(other, MapType):
-        return MapType(_join(one.key, other.key), _join(one.value, other.value))
-    if isinstance(one, OptionalType) and isinstance(other, OptionalType):
-        return OptionalType(_join(one.of, other.of))
-    return DYN
-
-
-def _apply(overload: Overload, args: list[Type]) -> Type | None:
-    """The result type of an overload for the arguments; None when it does not take them."""
-    wanted = list(overload.args)
-    if overload.variadic and len(args) > len(wanted):
-        wanted += wanted[-1:] * (len(args) - len(wanted))
-    if len(wanted) != len(args):
-        return None
-    bound: dict[str, Type] = {}
-    if not all(_unify(want, arg, bound) for want, arg in zip(wanted, args, strict=True)):
-        return None
-    return _substitute(overload.result, bound)
-
-
-def _unify(wanted: Type, found: Type, bound: dict[str, Type]) -> bool:
-    if isinstance(wanted, TypeParam):
-        known = bound.get(wanted.name, found)
-        bound[wanted.name] = _join(known, found)
-        return _comparable(known, found)
-    found = _plain(found)
-    if DYN in (found, wanted):
-        return True
-    if isinstance(wanted, ListType) and isinstance(found, ListType):
-        return _unify(wanted.elem, found.elem, bound)
-    if isinstance(wanted, MapType) and isinstance(found, MapType):
-        return _unify(wanted.key, found.key, bound) and _unify(wanted.value, found.value, bound)
-    if isinstance(wanted, OptionalType) and isinstance(found, OptionalType):
-        return _unify(wanted.of, found.of, bound)
-    if isinstance(wanted, MapType) and isinstance(found, Record):
-        return True
-    return wanted == found
-
-
-def _substitute(kind: Type, bound: Mapping[str, Type]) -> Type:
-    if isinstance(kind, TypeParam):
-        return bound.get(kind.name, DYN)
-    if isinstance(kind, ListType):
-        return ListType(_substitute(kind.elem, bound))
-    if isinstance(kind, MapType):
-        return MapType(_substitute(kind.key, bound), _substitute(kind.value, bound))
-    if isinstance(kind, OptionalType):
-        return OptionalType(_substitute(kind.of, bound))
-    return kind
 
 
 def _form(overload: Overload) -> str:

@@ -7,9 +7,10 @@ cannot fail, with what is known of it (`writer.Operand`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from policy_eval.cel.comprehensions import weight
 from policy_eval.cel.tree import (
     Binary,
     Bind,
@@ -27,7 +28,6 @@ from policy_eval.cel.tree import (
     Unary,
 )
 from policy_eval.cel.types import MISSING, Nullable, Record
-from policy_eval.cel.walk import weight
 from policy_eval.cel.writer import Operand, Unsupported, Writer
 
 _HELPERS = {
@@ -285,18 +285,13 @@ def _logic(writer: Writer, node: Logic) -> Operand:
     failed = f"{name} = None"
     for at, arg in enumerate(node.args):
         with (
-            writer.block(f"if {name} is not {decider}:") if at else _nothing(),
+            writer.block(f"if {name} is not {decider}:") if at else nullcontext(),
             _absorbing(writer, failed),
             writer.operand(failed),
         ):
             writer.jump(arg, f"{name} = {decider}", wanted=not decider)
     writer.line(f"if {name} is None: raise UNDECIDED")
     return name, "bool"
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 @contextmanager
@@ -360,7 +355,7 @@ def _quantifier(writer: Writer, node: Macro, name: str, head: str, locals_: list
     with (
         writer.block(head, counted=True),
         _absorbing(writer, f"{name} = None"),
-        _nothing() if not writer.absorb else writer.operand(f"{name} = None"),
+        nullcontext() if not writer.absorb else writer.operand(f"{name} = None"),
     ):
         writer.jump(node.args[0], found, wanted=goes_on)
     if writer.absorb:

@@ -39,10 +39,11 @@ class Program:
         inside them, may make the result a `values.Unknown`. Raises `Error` of kind ``evaluation`` or ``limit``.
         """
         from policy_eval.cel.ruleset import outcome
-        from policy_eval.cel.walk import Scope, Walker
+        from policy_eval.cel.walk import start
+        from policy_eval.cel.walker import Scope
 
         scope = Scope(dict(bindings or {}))
-        found = outcome(Walker(self.limits), self._for(scope.names), scope, self.expression)
+        found = outcome(start(self.limits), self._for(scope.names), scope, self.expression)
         if isinstance(found, Error):
             raise found
         return found

@@ -14,7 +14,8 @@ from policy_eval.cel.resolve import resolve
 from policy_eval.cel.tree import Has, Literal, Name, Node
 from policy_eval.cel.types import Type
 from policy_eval.cel.values import Unknown
-from policy_eval.cel.walk import Lazy, Scope, Walker, Watch
+from policy_eval.cel.walk import start
+from policy_eval.cel.walker import Lazy, Scope, Walker, Watch
 
 VARIABLES = "variables"
 
@@ -64,7 +65,7 @@ class RuleSet:
 
     def outcomes(self, *roots: Any) -> Outcomes:
         """Each condition and rule by the walker. ``roots`` are complete: absent facts are `values.Unknown`."""
-        walker = Walker(self._limits)
+        walker = start(self._limits)
         scope = _scope(dict(zip(self._roots, roots, strict=True)), self._variables)
         conditions = tuple(judge(walker, node, scope) for node in self._conditions)
         if not all(value is True for value in conditions):
@@ -138,4 +139,4 @@ def evaluate_with(
     names = {*roots, *(f"{VARIABLES}.{name}" for name, _ in variables)}
     lazy = {f"{VARIABLES}.{name}": prepare(item, names) for name, item in variables}
     scope = _scope(dict(roots), lazy)
-    return outcome(Walker(limits, watch), node if prepared else prepare(node, names), scope, text)
+    return outcome(start(limits, watch), node if prepared else prepare(node, names), scope, text)
