@@ -146,7 +146,9 @@ def test_evaluations_over_a_limit(text: str, kind: str) -> None:
 
 
 def test_a_cyclic_document_may_be_used_where_it_ends() -> None:
-    assert cel.compile("has(d.self.self.self) && size(d) == 2 && 'self' in d").evaluate({"d": cycle()}) is True
+    assert (
+        cel.compile("has(d.self.self.self) && size(d) == 2 && 'self' in d").evaluate({"d": cycle()}) is True
+    )
 
 
 def test_limits_can_be_set() -> None:
