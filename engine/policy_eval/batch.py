@@ -30,6 +30,7 @@ class Request:
     hf_configs: Mapping[str, Any] = field(default_factory=dict)
     settings: tuple[Setting, ...] = ()
     first: bool = False
+    explain: bool = False
     cached: bool = True
 
 
@@ -154,5 +155,5 @@ def judge_documents(evaluator: Evaluator, request: Request, documents: Sequence[
     reports: list[DocumentReport] = []
     for document in documents:
         stated = apply_settings(document, request.settings)
-        reports += evaluator.evaluate(stated, first=request.first).documents
+        reports += evaluator.evaluate(stated, first=request.first, explain=request.explain).documents
     return Verdict(documents=tuple(reports))

@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         help="state a fact of the normalized document",
     )
     add("--first", action="store_true", help="stop at the first failure, the one the engine would raise")
+    add("--explain", action="store_true", help="show which parts of a rule decided, and their values")
     add("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
     add(
         "--fail-on",
@@ -134,6 +135,7 @@ def _judge(options: argparse.Namespace, command: list[str] | None) -> Report:
         hf_configs=_hf_configs(options.hf_config),
         settings=tuple(settings),
         first=options.first,
+        explain=options.explain,
         cached=not options.no_cache,
     )
     if command or options.command is not None:

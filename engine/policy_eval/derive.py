@@ -10,8 +10,6 @@ from typing import Any
 
 from policy_eval import cel
 from policy_eval.cel import types
-from policy_eval.cel.ruleset import VARIABLES, outcome, prepare
-from policy_eval.cel.walk import Lazy, Scope, Walker
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import Source
 from policy_eval.model import Document, Provenance
@@ -68,10 +66,7 @@ def parse_derivation(source: Source) -> Derivation:
     reader = ExpressionReader(source)
     variables = reader.variables("/spec/variables", spec.get("variables", ()))
     fact = _fact_type(spec["derives"])
-    names = {"config", *(f"{VARIABLES}.{item.name}" for item in variables)}
-    rules = tuple(
-        _rule(reader, f"/spec/rules/{at}", item, fact, names) for at, item in enumerate(spec["rules"])
-    )
+    rules = tuple(_rule(reader, f"/spec/rules/{at}", item, fact) for at, item in enumerate(spec["rules"]))
     unique(source, "rule", "/spec/rules", spec["rules"], "id", reader.problems)
     if reader.problems:
         raise PolicyEvalError(*in_order(reader.problems))
@@ -81,16 +76,12 @@ def parse_derivation(source: Source) -> Derivation:
         location=source.location("/metadata/name"),
         derives=spec["derives"],
         rules=rules,
-        variables=tuple(replace(item, expression=_prepared(item.expression, names)) for item in variables),
+        variables=variables,
     )
 
 
-def _prepared(expression: Expression, names: set[str]) -> Expression:
-    return replace(expression, node=prepare(expression.node, names))
-
-
 def _rule(
-    reader: ExpressionReader, pointer: str, item: Mapping[str, Any], fact: types.Type, names: set[str]
+    reader: ExpressionReader, pointer: str, item: Mapping[str, Any], fact: types.Type
 ) -> DerivationRule:
     check_versions(item.get("versions"), reader.source, f"{pointer}/versions", reader.problems)
     check_pointer(item.get("path"), reader.source, f"{pointer}/path", reader.problems)
@@ -99,8 +90,7 @@ def _rule(
         reader.problems.append(Problem(message="a rule has either `value` or `refuses`", location=where))
 
     def read(key: str, expect: types.Type) -> Expression | None:
-        found = reader.read(f"{pointer}/{key}", expect) if key in item else None
-        return found and _prepared(found, names)
+        return reader.read(f"{pointer}/{key}", expect) if key in item else None
 
     return DerivationRule(
         id=item["id"],
@@ -226,14 +216,11 @@ def _hide(config: dict[str, Any], pointer: str) -> None:
 
 def _run(item: Derivation, config: dict[str, Any], release: str | None, pending: set[str]) -> _Result:
     """The first rule that matches. A rule that may match is passed over, but its value must then be the same."""
-    bound: dict[str, Any] = {"config": config}
-    scope = Scope(bound)
-    for named in item.variables:
-        bound[f"{VARIABLES}.{named.name}"] = Lazy(named.expression.node, scope, named.name)
-    walker = Walker()
+    variables = [(named.name, named.expression.node) for named in item.variables]
+    session = cel.Session({"config": config}, variables)
 
     def evaluate(expression: Expression) -> Any:
-        return outcome(walker, expression.node, scope)
+        return session.evaluate(expression.node)
 
     needs: set[str] = set()
     possible: list[Any] = []

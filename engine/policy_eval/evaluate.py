@@ -9,9 +9,10 @@ from typing import Any
 from policy_eval import cel
 from policy_eval.derive import derive
 from policy_eval.errors import PolicyEvalError, Problem
+from policy_eval.explain import explain as why
 from policy_eval.model import Document, DocumentReport, Finding, Outcome, Report
 from policy_eval.pack import Pack, load_pack
-from policy_eval.policy import Policy, Rule
+from policy_eval.policy import Expression, Named, Policy, Rule
 from policy_eval.schema import complete, config_type, no_such_fact, quick_check, schema_problems
 
 _MAX_PLANS = 256
@@ -75,11 +76,14 @@ class Evaluator:
         """The known releases of each engine, oldest first."""
         return self._pack.releases
 
-    def evaluate(self, document: Mapping[str, Any] | Document, *, first: bool = False) -> Report:
+    def evaluate(
+        self, document: Mapping[str, Any] | Document, *, first: bool = False, explain: bool = False
+    ) -> Report:
         """The verdict on one normalized document (``schemas/config.schema.json``), as a dict or a Document.
 
         All rules are evaluated and all findings listed in order; with ``first`` the evaluation stops at the
-        first rule of severity error that is false, which is what the engine itself would raise. Never raises for what a
+        first rule of severity error that is false, which is what the engine itself would raise. With ``explain``
+        each finding says which sub-expressions decided, with their values and places. Never raises for what a
         document holds, and never changes it: what is wrong with it makes the outcome ``error``.
         """
         if type(document) is dict and self._conforms(document) and not document.get("unknown"):
@@ -88,7 +92,7 @@ class Evaluator:
                 return report
         if not isinstance(document, Document):
             document = Document(name="document", value=document)  # type: ignore[arg-type]
-        return Report(documents=(self._judge(document, first),))
+        return Report(documents=(self._judge(document, first, explain),))
 
     def first_failure(self, document: Mapping[str, Any]) -> Finding | None:
         """The first rule of severity error that does not pass, or None: the quickest gate for a launcher.
@@ -115,7 +119,7 @@ class Evaluator:
 
     # --- the exact way: any document, any outcome ---
 
-    def _judge(self, document: Document, first: bool) -> DocumentReport:
+    def _judge(self, document: Document, first: bool, explain: bool) -> DocumentReport:
         problems = list(document.errors)
         if not problems and not self._conforms(document.value):
             problems = [
@@ -141,8 +145,10 @@ class Evaluator:
             )
         assert engine is not None
         if version is not None:
-            return self._with_release(document, engine, version, first)
-        judged = [self._with_release(document, engine, release, first) for release in self.releases[engine]]
+            return self._with_release(document, engine, version, first, explain)
+        judged = [
+            self._with_release(document, engine, release, first, explain) for release in self.releases[engine]
+        ]
         return _merge(document, engine, self.releases[engine], judged, self._order)
 
     def _engine_problems(self, document: Document, engine: str | None, version: str | None) -> list[Problem]:
@@ -210,7 +216,9 @@ class Evaluator:
             self._compiled[policy.name, chosen] = found
         return found
 
-    def _with_release(self, document: Document, engine: str, version: str, first: bool) -> DocumentReport:
+    def _with_release(
+        self, document: Document, engine: str, version: str, first: bool, explain: bool
+    ) -> DocumentReport:
         document = derive(document, self._pack.derivations, version)
         if document.errors:
             return DocumentReport(
@@ -222,22 +230,30 @@ class Evaluator:
         not_applicable: list[str] = []
         for applied in self._plan(engine, version).applied:
             outcomes = applied.compiled.outcomes(config)
+            variables = applied.policy.variables
+
+            def add(finding: Finding, expression: Expression, variables: Sequence[Named] = variables) -> None:
+                if explain:
+                    finding = replace(finding, explanation=why(document, config, expression, variables))
+                findings.append(finding)
+
             undecided = [
-                _condition_finding(document, applied.policy, at, value)
+                (_condition_finding(document, applied.policy, at, value), at)
                 for at, value in enumerate(outcomes.conditions)
                 if value is not True
             ]
             if any(value is False for value in outcomes.conditions):
                 not_applicable.append(applied.policy.name)
                 continue
+            for finding, at in undecided:
+                add(finding, applied.policy.conditions[at].expression)
             if undecided:
-                findings += undecided
                 continue
             for rule, value in zip(applied.rules, outcomes.rules, strict=True):
                 if value is True:
                     passed.append(rule.id)
                     continue
-                findings.append(_finding(document, applied.policy, rule, value, config))
+                add(_finding(document, applied.policy, rule, value, config), rule.expression)
                 if first and _counts(findings[-1]) and value is False:
                     break
             if first and any(finding.outcome == "failed" and _counts(finding) for finding in findings):
@@ -393,7 +409,7 @@ def _explain(document: Document, finding: Finding, value: object, what: str) -> 
 def _reason(document: Document, pointer: str) -> str:
     """Why a fact that should follow from others does not."""
     why = document.origin(pointer)
-    return f" ({why.removeprefix('unknown: ')})" if why else ""
+    return f" ({why.removeprefix('derived: ').removeprefix('unknown: ')})" if why else ""
 
 
 def _message(policy: Policy, rule: Rule, config: dict[str, Any]) -> str:

@@ -77,7 +77,7 @@ class Document:
             return None
         if any(one.how == "stated" for key, one in self.provenance.items() if key.startswith(f"{pointer}/")):
             return None
-        return found.why
+        return f"{found.how}: {found.why}"
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON data, its provenance included."""
@@ -95,6 +95,37 @@ REPORT_SCHEMA = "policy-eval/report/v1"
 
 # From harmless to worst; the outcome of a run is the worst of its documents.
 OUTCOMES: tuple[Outcome, ...] = ("not applicable", "approved", "rejected", "indeterminate", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One sub-expression that decided: its text, its value as JSON text, and where the fact comes from."""
+
+    text: str
+    value: str
+    location: Location | None = None
+    origin: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The step as ``schemas/report.schema.json`` describes it."""
+        return {
+            "text": self.text,
+            "value": self.value,
+            "location": _place(self.location),
+            "origin": self.origin,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an expression came out as it did: the sub-expressions that decided, in the order of its text."""
+
+    expression: str
+    steps: tuple[Step, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation as ``schemas/report.schema.json`` describes it."""
+        return {"expression": self.expression, "steps": [step.to_dict() for step in self.steps]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +152,7 @@ class Finding:
     unknown: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
     origin: str | None = None
+    explanation: Explanation | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as ``schemas/report.schema.json`` describes it."""
@@ -141,6 +173,8 @@ class Finding:
             found["releases"] = list(self.releases)
         if self.origin:
             found["origin"] = self.origin
+        if self.explanation:
+            found["explanation"] = self.explanation.to_dict()
         return found
 
 

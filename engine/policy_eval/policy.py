@@ -152,7 +152,8 @@ class ExpressionReader:
             return None
         where = replace(self.source.location(pointer), pointer=pointer)
         self._last_type = checked.type
-        return Expression(text=text, node=checked.node, location=where)
+        names = {"config", *(f"variables.{name}" for name in self._variables)}
+        return Expression(text=text, node=cel.prepare(checked.node, names), location=where)
 
     def variables(self, pointer: str, items: Iterable[dict[str, Any]]) -> tuple[Named, ...]:
         """The variables of a file; each may use those before it."""

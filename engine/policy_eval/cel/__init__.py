@@ -40,7 +40,7 @@ from policy_eval.cel.types import (
 if TYPE_CHECKING:
     from policy_eval.cel.check import Checked, check_expression
     from policy_eval.cel.program import Program, compile
-    from policy_eval.cel.ruleset import Outcomes, RuleSet, evaluate_with
+    from policy_eval.cel.ruleset import Outcomes, RuleSet, Session, evaluate_with, prepare
     from policy_eval.cel.trace import NOT_EVALUATED, Trace, explain
     from policy_eval.cel.values import Duration, Optional, Timestamp, TypeValue, UInt, Unknown
 
@@ -54,7 +54,9 @@ _LATER = {
     "compile": "program",
     "Outcomes": "ruleset",
     "RuleSet": "ruleset",
+    "Session": "ruleset",
     "evaluate_with": "ruleset",
+    "prepare": "ruleset",
     "Duration": "values",
     "Optional": "values",
     "Timestamp": "values",
@@ -67,8 +69,8 @@ __all__ = [
     "BOOL", "BYTES", "DOUBLE", "DURATION", "DYN", "INT", "MISSING", "NOT_EVALUATED", "NULL", "STRING",
     "TIMESTAMP", "TYPE", "UINT", "Checked", "Duration", "Error", "EvaluationError", "Field", "LimitExceeded",
     "Limits", "ListType", "MapType", "Node", "Nullable", "Optional", "OptionalType", "Outcomes", "Overload",
-    "Program", "Record", "RuleSet", "Timestamp", "Trace", "Type", "TypeParam", "TypeValue", "UInt", "Undecided",
-    "Unknown", "check_expression", "compile", "evaluate_with", "explain", "from_data", "to_data",
+    "Program", "Record", "RuleSet", "Session", "Timestamp", "Trace", "Type", "TypeParam", "TypeValue", "UInt", "Undecided",
+    "Unknown", "check_expression", "compile", "evaluate_with", "explain", "from_data", "prepare", "to_data",
 ]  # fmt: skip
 
 

@@ -122,6 +122,26 @@ def outcome(walker: Walker, node: Node, scope: Scope, text: str | None = None) -
         return Error("limit", message, expression=text, start=node.start, end=node.end)
 
 
+class Session:
+    """Many expressions over the same complete documents: a variable is computed once for all of them.
+
+    All trees went through `prepare`.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[str, Any],
+        variables: Sequence[tuple[str, Node]] = (),
+        limits: Limits = DEFAULT,
+    ) -> None:
+        self._scope = _scope(dict(roots), {f"{VARIABLES}.{name}": node for name, node in variables})
+        self._walker = start(limits)
+
+    def evaluate(self, node: Node) -> Any:
+        """The value of an expression; an `Unknown` or an `Error` is returned too."""
+        return outcome(self._walker, node, self._scope)
+
+
 def evaluate_with(
     node: Node,
     roots: Mapping[str, Any],

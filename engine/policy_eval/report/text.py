@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from textwrap import wrap
 
 from policy_eval.errors import Location, Problem, caret
-from policy_eval.model import OUTCOMES, DocumentReport, Finding, Report
+from policy_eval.model import OUTCOMES, DocumentReport, Explanation, Finding, Report
 
 Paint = Callable[[str, str], str]
 
@@ -104,7 +104,7 @@ def _finding(finding: Finding, paint: Paint) -> Iterator[str]:
     if finding.path and (finding.location is None or finding.location.source_line is None):
         yield f"    at {finding.path}"
     if finding.origin and not finding.unknown:
-        yield from _block("    not stated: ", finding.origin)
+        yield from _block("    ", finding.origin)
     if finding.releases:
         yield f"    releases: {', '.join(finding.releases)}"
     if finding.outcome == "error" and finding.policy_location:
@@ -114,6 +114,8 @@ def _finding(finding: Finding, paint: Paint) -> Iterator[str]:
         yield f"    state it: {safe(hint)}"
     if "/hf_config" in finding.message:
         yield "    or let it be read from the model's config.json: --hf-config DIR"
+    if finding.explanation:
+        yield from _explanation(finding.explanation, paint)
     if finding.reason:
         yield from _block("    why: ", finding.reason)
     for at, fix in enumerate(finding.fix):
@@ -125,6 +127,18 @@ def _finding(finding: Finding, paint: Paint) -> Iterator[str]:
         if "flag" not in fix and "env" not in fix:
             for pointer, value in fix.get("set", {}).items():
                 yield f"         {safe(pointer)}: {safe(json.dumps(value, ensure_ascii=False))}"
+
+
+def _explanation(explanation: Explanation, paint: Paint) -> Iterator[str]:
+    """The expression, and under it each part that decided with its value and its place."""
+    lines = [line.strip() for line in explanation.expression.splitlines() if line.strip()]
+    for at, line in enumerate(lines):
+        yield ("    rule: " if at == 0 else "          ") + safe(line)
+    width = min(max((len(step.text) for step in explanation.steps), default=0), 56)
+    for step in explanation.steps:
+        where = paint("place", safe(str(step.location))) if step.location else ""
+        notes = "  ".join(part for part in (where, f"({safe(step.origin)})" if step.origin else "") if part)
+        yield f"          {safe(step.text):{width}} = {safe(step.value)}" + (f"   {notes}" if notes else "")
 
 
 def _place(where: Location, paint: Paint) -> Iterator[str]:
