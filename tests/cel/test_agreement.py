@@ -43,6 +43,7 @@ def expected(outcomes: cel.Outcomes) -> tuple[Any, Any]:
     return first, failures if decided else "undecided"
 
 
+@pytest.mark.filterwarnings("error::SyntaxWarning")
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rules=st.lists(expressions, min_size=1, max_size=3),

@@ -39,6 +39,12 @@ _HELPERS = {
 }
 
 
+def _fails(writer: Writer) -> Operand:
+    """Code for what cannot but fail."""
+    writer.line("raise UNDECIDED")
+    return "None", "null"
+
+
 def _literal(writer: Writer, node: Literal) -> Operand:
     value = node.value
     if value is None or type(value) is bool:
@@ -61,7 +67,9 @@ def _select(writer: Writer, node: Select) -> Operand:
 
 
 def _member(writer: Writer, of: Node, field: str) -> str:
-    code, _ = writer.hold(writer.value(of))
+    code, kind = writer.hold(writer.value(of))
+    if kind:
+        return _fails(writer)[0]
     path = ("", code, field)
     known = writer.have.get(path)
     if known is None:
@@ -133,7 +141,9 @@ def _has(writer: Writer, node: Has) -> Operand:
                 writer.line(f"if {key} not in {parent}: {writer.default(parent, record, node.field)}")
             return "True", "bool"
         return f"{key} in {parent}", "bool"
-    code, _ = writer.hold(writer.value(node.of))
+    code, known = writer.hold(writer.value(node.of))
+    if known:
+        return _fails(writer)
     writer.line(f"if type({code}) is not dict: raise UNDECIDED")
     return f"{key} in {code}", "bool"
 
@@ -141,7 +151,9 @@ def _has(writer: Writer, node: Has) -> Operand:
 def _index(writer: Writer, node: Index) -> Operand:
     if node.optional:
         raise Unsupported
-    of, _ = writer.hold(writer.value(node.of))
+    of, known = writer.hold(writer.value(node.of))
+    if known:
+        return _fails(writer)
     at, kind = writer.value(node.index)
     if kind == "str":
         return writer.key(of, at), ""
@@ -190,6 +202,9 @@ def _ordered(writer: Writer, left: Operand, right: Operand) -> None:
     kinds = (left[1], right[1])
     if (kinds[0] in numbers and kinds[1] in numbers) or kinds == ("str", "str"):
         return
+    if all(kinds):
+        writer.line("raise UNDECIDED")
+        return
     if kinds[0] in numbers or kinds[1] in numbers:
         other = right[0] if kinds[0] in numbers else left[0]
         # Python itself refuses to compare a number with anything but a number or a boolean.
@@ -206,13 +221,17 @@ def _equality(writer: Writer, node: Binary) -> Operand:
     for one, other in ((node.left, node.right), (node.right, node.left)):
         if type(other) is Literal and other.value is None:
             path = writer.path(one)
-            text = writer.read(path) if path is not None else writer.value(one)[0]
-            return f"({text}) is {'' if same else 'not '}None", "bool"
+            code, kind = (writer.read(path), "") if path is not None else writer.value(one)
+            if kind:
+                return repr((kind == "null") is same), "bool"
+            return f"({code}) is {'' if same else 'not '}None", "bool"
     left = writer.value(node.left)
     if left[1] != "bool" or left[0] not in ("True", "False"):
         left = writer.hold(left)
     right = writer.value(node.right)
     kinds = (left[1], right[1])
+    if all(kinds) and kinds[0] != kinds[1] and not set(kinds) <= {"int", "float"}:
+        return repr(not same), "bool"
     for (code, known), (value, kind), literal in ((left, right, node.right), (right, left, node.left)):
         if type(literal) is not Literal:
             continue
