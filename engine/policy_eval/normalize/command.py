@@ -13,6 +13,7 @@ from policy_eval.normalize.launch import Launch, Word
 from policy_eval.normalize.text import Text, standing, written
 
 _NAME = "<command>"
+_MAX_WORDS = 5000
 
 
 def normalize_command(
@@ -53,6 +54,10 @@ def normalize_command(
 
 def command_words(argv: Sequence[str]) -> tuple[Word, ...]:
     """Words with places in the line that they make when joined by spaces."""
+    # An engine's resolver refuses far fewer words than these, so the rest need no places.
+    argv = argv[:_MAX_WORDS]
+    # Words that the shell passed as bytes that are no text hold lone surrogates; nothing could print them.
+    argv = [text.encode("utf-8", "replace").decode() for text in argv]
     line = " ".join(argv).replace("\n", " ")
     starts = line_starts(line)
     words = []

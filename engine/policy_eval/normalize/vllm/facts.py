@@ -38,7 +38,7 @@ class Facts:
             if not isinstance(child, dict):
                 child = at[part] = {}
             at = child
-        at[last] = value
+        at[last] = _encodable(value)
         self.provenance[pointer] = provenance
 
     def get(self, pointer: str) -> Any:
@@ -51,3 +51,10 @@ class Facts:
     def refuse(self, message: str, location: Location | None, advice: str | None = None) -> None:
         """The engine would not start."""
         self.errors.append(Problem(message=message, location=location, help=advice))
+
+
+def _encodable(value: Any) -> Any:
+    """The value with lone surrogates replaced, which JSON escapes can spell and no file can hold."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    return [_encodable(item) for item in value] if isinstance(value, list) else value

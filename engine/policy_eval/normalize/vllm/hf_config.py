@@ -57,8 +57,10 @@ def model_facts(config: Mapping[str, Any]) -> dict[str, Any]:
     Values of a kind that the engine does not expect are left out: they stay unknown.
     """
     canvas = config.get("canvas_length")
-    # Any value but null counts; the document holds plain values only.
-    found: dict[str, Any] = {"canvas_length": True if isinstance(canvas, (dict, list)) else canvas}
+    # Any value but null counts, whatever it is; the document holds plain, finite values.
+    plain = canvas is None or isinstance(canvas, (bool, str))
+    number = isinstance(canvas, (int, float)) and abs(canvas) < 2**63
+    found: dict[str, Any] = {"canvas_length": canvas if plain or number else True}
     architectures = config.get("architectures") or []
     if isinstance(architectures, list) and all(isinstance(name, str) for name in architectures):
         found["architectures"] = architectures
@@ -70,7 +72,7 @@ def model_facts(config: Mapping[str, Any]) -> dict[str, Any]:
     experts = next((text[key] for key in _EXPERT_KEYS if text.get(key) is not None), 0)
     if isinstance(experts, list):
         experts = max((item for item in experts if isinstance(item, int)), default=0)
-    if isinstance(experts, int) and not isinstance(experts, bool):
+    if isinstance(experts, int) and not isinstance(experts, bool) and abs(experts) < 2**63:
         found["num_experts"] = experts
     layers = text.get("layer_types")
     if layers is None or (isinstance(layers, list) and all(isinstance(item, str) for item in layers)):

@@ -17,6 +17,7 @@ from policy_eval.normalize.vllm.table import Option, Table
 from policy_eval.normalize.vllm.tokens import Token, refuse
 from policy_eval.normalize.vllm.values import BadValue, Hole, convert
 
+_MAX_ERRORS = 20
 _NEGATIVE = re.compile(r"^-\d+$|^-\d*\.\d+$")
 
 
@@ -85,7 +86,7 @@ class _Run:
                 try:
                     match = self._option(token)
                 except PolicyEvalError as error:
-                    self.parsed.errors.append(error)
+                    self._error(error)
                     match = _Match(None, "", None)
                 if match is None:
                     letters.append("A")
@@ -120,13 +121,11 @@ class _Run:
         if text.startswith("--"):
             prefix, equals, _ = text.partition("=")
             explicit = token.part(len(prefix) + 1) if equals else None
-            found = [_Match(names[name], name, explicit) for name in names if name.startswith(prefix)]
+            found = [_Match(names[name], name, explicit) for name in self.table.starting_with(prefix)]
         else:
-            for name, option in names.items():
-                if name == text[:2]:
-                    found.append(_Match(option, name, token.part(2)))
-                elif name.startswith(text):
-                    found.append(_Match(option, name, None))
+            if text[:2] in names:
+                found.append(_Match(names[text[:2]], text[:2], token.part(2)))
+            found += [_Match(names[name], name, None) for name in self.table.starting_with(text)]
         return found
 
     def all(self) -> None:
@@ -144,6 +143,10 @@ class _Run:
             # Words of what may be an unknown option's values cannot be held against the input.
             words = " ".join(token.text for token in self.extras)
             error = refuse(f"unrecognized arguments: {words[:2000]}", self.extras[0], self._advice())
+            self._error(error)
+
+    def _error(self, error: PolicyEvalError) -> None:
+        if len(self.parsed.errors) < _MAX_ERRORS:
             self.parsed.errors.append(error)
 
     def _advice(self) -> str | None:
@@ -218,7 +221,7 @@ class _Run:
         advice = None
         if message.startswith("ignored"):
             advice = f"`{option.names[0]}` takes no value; write `{option.names[-1]}` for false"
-        self.parsed.errors.append(refuse(f"argument {option.title}: {message}", token, advice))
+        self._error(refuse(f"argument {option.title}: {message}", token, advice))
         return after
 
     def _take(self, option: Option, tokens: tuple[Token, ...], spelled: Token | None, name: str = "") -> None:
@@ -227,7 +230,7 @@ class _Run:
         except BadValue as error:
             where = next((token for token in tokens if not _good(option, token)), spelled)
             advice = f"one of {', '.join(option.choices)}" if option.choices else None
-            self.parsed.errors.append(refuse(f"argument {option.title}: {error}", where, advice))
+            self._error(refuse(f"argument {option.title}: {error}", where, advice))
             return
         self._given(option, value, tokens, spelled)
 

@@ -117,7 +117,7 @@ def _without_later(table: Table, wanted: Any) -> Table:
     later = {name for name, since in knowledge()["added"].items() if Version(since) > wanted}
     options = tuple(option for option in table.options if not later & set(option.names))
     names = {name: option for option in options for name in option.names}
-    return replace(table, options=options, names=names)
+    return replace(table, options=options, names=names, ordered=tuple(sorted(names)))
 
 
 def _document(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -39,12 +40,23 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The options of one release; ``names`` keeps the order of the table."""
+    """The options of one release; ``names`` keeps the order of the table, ``ordered`` is the alphabet's."""
 
     release: str
     options: tuple[Option, ...]
     names: dict[str, Option]
+    ordered: tuple[str, ...]
     positional: Option
+
+    def starting_with(self, prefix: str) -> list[str]:
+        """The names of options that begin with ``prefix``, in the order of the table."""
+        start = bisect_left(self.ordered, prefix)
+        found = set()
+        for name in self.ordered[start:]:
+            if not name.startswith(prefix):
+                break
+            found.add(name)
+        return [name for name in self.names if name in found] if found else []
 
     def source(self, name: str) -> str:
         """Where a default is documented, for people."""
@@ -66,7 +78,13 @@ def load_table(release: str) -> Table:
     options = tuple(_option(row) for row in data["options"])
     names = {name: option for option in options for name in option.names}
     positional = next(option for option in options if not option.names)
-    return Table(release=data["release"], options=options, names=names, positional=positional)
+    return Table(
+        release=data["release"],
+        options=options,
+        names=names,
+        ordered=tuple(sorted(names)),
+        positional=positional,
+    )
 
 
 def _option(row: dict[str, Any]) -> Option:

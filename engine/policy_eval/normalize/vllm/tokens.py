@@ -13,7 +13,7 @@ from policy_eval.normalize.launch import Word
 from policy_eval.normalize.text import UNKNOWN
 from policy_eval.normalize.vllm.values import from_json_or_text
 
-MAX_WORDS = 5000
+MAX_WORDS = 1000
 _MAX_DEPTH = 50
 _MODEL = re.compile(r"--model(=.+|$)", re.DOTALL)
 _CONFIG = re.compile(r"--config(=.+|$)", re.DOTALL)

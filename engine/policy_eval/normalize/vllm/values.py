@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
 _FACTOR = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MAX_NUMBER = 100
+_LARGEST = 2**63 - 1
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +62,13 @@ def parse_json(text: str) -> Any:
 
 
 def nesting(text: str) -> int:
-    """How deep brackets nest in a JSON text."""
+    """How deep brackets nest in a JSON text; at most that, where the text is no JSON."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return 0
     depth = deepest = 0
-    quoted = escaped = False
-    for char in text:
-        if quoted:
-            quoted = escaped or char != '"'
-            escaped = char == "\\" and not escaped
-        elif char == '"':
-            quoted = True
-        elif char in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif char in "]}":
-            depth -= 1
+    for bracket in _BRACKETS.findall(_QUOTED.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
     return deepest
 
 
@@ -193,16 +189,16 @@ def as_bool(value: Any) -> bool:
 
 
 def as_int(value: Any) -> int:
-    """An integer; raises BadValue in pydantic's words."""
-    if isinstance(value, (bool, int)):
+    """An integer; raises BadValue in pydantic's words, also for one that the document cannot hold."""
+    if isinstance(value, (bool, int)) and abs(value) <= _LARGEST:
         return int(value)
     if isinstance(value, float):
-        if value.is_integer():
+        if value.is_integer() and abs(value) <= _LARGEST:
             return int(value)
         raise BadValue("Input should be a valid integer, got a number with a fractional part")
     if isinstance(value, str):
         text = value.strip().replace("_", "")
-        if re.fullmatch(r"[+-]?[0-9]{1,40}(\.0*)?", text):
+        if re.fullmatch(r"[+-]?[0-9]{1,18}(\.0*)?", text):
             return int(text.partition(".")[0])
         raise BadValue("Input should be a valid integer, unable to parse string as an integer")
     raise BadValue("Input should be a valid integer")

@@ -1,0 +1,1 @@
+"""Option tables, one per release, and the script that makes them."""
