@@ -90,7 +90,7 @@ def bounds(
                 low, high = one.top_k(row.top_k, sure, maybe, ties_kept=table.top_k_ties)
             elif name == "top_p":
                 left = (one.finite, one.finite) if joint else (sure, maybe)
-                low, high = one.top_p(row.top_p, *left, table)
+                low, high = one.top_p(row.top_p, left[0], left[1], table)
             else:
                 continue
             fewest, most = torch.minimum(fewest, low), torch.minimum(most, high)

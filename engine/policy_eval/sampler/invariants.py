@@ -50,7 +50,7 @@ _ALL = (
     ),
     Invariant(
         id="support-is-positive",
-        sentence="exactly the members have positive probability: every member's log-probability is finite and at most 0",
+        sentence="exactly the members have positive probability: each log-probability is finite and at most 0",
         harm="mask and log-probabilities describe different distributions, so every ratio of the row is biased",
     ),
     Invariant(
@@ -77,7 +77,7 @@ _ALL = (
     Invariant(
         id="replay-same-support",
         sentence="the filters, run again on the same logits, leave the same support",
-        harm="the trainer normalises over other tokens than the sampler could draw, so every ratio of the row is biased",
+        harm="the trainer normalises over other tokens than the sampler drew from: every ratio of the row is biased",
     ),
     Invariant(
         id="ratio-is-one",

@@ -9,6 +9,7 @@ reference says of it (``bounds``). Without logits only what the record says abou
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -153,8 +154,7 @@ def _form(row: Row, vocab_size: int) -> list[_Found]:
         found.append(
             ("ids-in-range", f"the mask holds {_ids(outside)}, the vocabulary has {vocab_size} ids", outside)
         )
-    seen: set[int] = set()
-    repeated = tuple(token for token in row.mask if token in seen or seen.add(token))
+    repeated = tuple(token for token, times in Counter(row.mask).items() if times > 1)
     if repeated:
         found.append(("ids-unique", f"the mask lists {_ids(repeated)} more than once", repeated))
     if row.count is not None and row.count != size:
@@ -176,7 +176,7 @@ def _membership(row: Row) -> list[_Found]:
 def _positive(row: Row, kind: torch.dtype) -> list[_Found]:
     assert row.mask is not None
     assert row.logprobs is not None
-    found = []
+    found: list[_Found] = []
     # One rounding of the log of the whole mass can lift a certain token above 0.
     limit = 4 * torch.finfo(kind).eps
     for token, value in zip(row.mask, row.logprobs, strict=True):
@@ -220,7 +220,9 @@ def _entry(row: Row, kind: torch.dtype) -> list[_Found]:
     # The same number, stored twice.
     if abs(entry - row.token_logprob) <= 2 * torch.finfo(kind).eps * max(1.0, abs(entry)):
         return []
-    message = f"token {row.token} came with log-probability {row.token_logprob:.6g}, its entry in the row is {entry:.6g}"
+    message = (
+        f"token {row.token} has log-probability {row.token_logprob:.6g}, its entry in the row is {entry:.6g}"
+    )
     return [("token-logprob-is-entry", message, (row.token,))]
 
 
@@ -253,15 +255,20 @@ def _replay(model: Bounds, row: Row, params: RowParams) -> list[_Found]:
             found.append((invariant, _below(name, model, params, here), _list(here)))
             wrong = wrong & ~cut
     if bool(wrong.any()):
-        forbidden = wrong & ~model.z.isfinite()
-        why = "forbidden to the sampler" if bool(forbidden.any()) else f"dropped by top_p {params.top_p:g}"
+        cut = model.cut_by.get("top_p")
+        if bool((wrong & ~model.z.isfinite()).any()):
+            why = "forbidden to the sampler (allowed tokens, min_tokens, bad words or a logit of -inf)"
+        elif cut is not None and bool((wrong & cut).any()):
+            why = f"dropped by top_p {params.top_p:g}"
+        else:
+            why = "the probability is zero in the precision that the engine computed in"
         message = f"{_ids(_list(wrong))} must not be in the mask: {why}"
         found.append(("replay-same-support", message, _list(wrong)))
     missing = model.must & ~keep
     if bool(missing.any()):
         message = (
             f"{_ids(_list(missing))} must be in the mask and is not: the sampler could draw it; "
-            f"the mask has {len(row.mask)} members, {int(model.must.sum())} must be kept"
+            f"members of the mask: {len(row.mask)}, tokens that must be kept: {int(model.must.sum())}"
         )
         found.append(("replay-same-support", message, _list(missing)))
     if not found:
@@ -293,7 +300,7 @@ def _ties(model: Bounds, keep: Tensor) -> list[_Found]:
     low, high, size = int(model.fewest[at]), int(model.most[at]), int(model.size[at])
     members = _list(model.tie == model.tie[at])
     due = f"{low}" if low == high else f"{low} to {high}"
-    message = f"{due} of the {size} tied ids {_ids(members)} must be in the mask, it has {int(count[at])}"
+    message = f"{due} of the {size} tied {_ids(members)} must be in the mask, it has {int(count[at])}"
     return [("replay-same-support", message, members)]
 
 

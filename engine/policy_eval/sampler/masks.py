@@ -1,7 +1,7 @@
 """The forms in which masks travel, and conversions both ways.
 
 Dense bool rows [B, V] are the form the others are explained by. Bit masks pack 32 ids in an int32 word, the
-lowest id in the lowest bit. Ragged (CSR) and padded rows list ids; only they can say more than a set, so only they can be
+lowest id in the lowest bit. Ragged (CSR) and padded rows list ids, which can say more than a set and so be
 wrong: conversions from them raise ValueError for an id outside the vocabulary or listed twice.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -45,7 +46,7 @@ class Ragged:
     def rows(self) -> list[list[int]]:
         """The ids of each row, in their order."""
         ids, offsets = self.ids.tolist(), self.offsets.tolist()
-        return [ids[start:end] for start, end in zip(offsets, offsets[1:], strict=False)]
+        return [ids[start:end] for start, end in pairwise(offsets)]
 
 
 def ragged_from_dense(keep: Tensor) -> Ragged:
@@ -124,5 +125,5 @@ def _row_of_each(mask: Ragged) -> Tensor:
 def _check_ids(ids: Tensor, row: Tensor, vocab_size: int) -> None:
     outside = (ids < 0) | (ids >= vocab_size)
     if bool(outside.any()):
-        at = outside.nonzero()[0].item()
+        at = int(outside.nonzero()[0])
         raise ValueError(f"row {row[at].item()} holds id {ids[at].item()}, the vocabulary has {vocab_size}")

@@ -53,15 +53,15 @@ def row_params(sampling: Mapping[str, Any], prompt: Sequence[int], output: Seque
     Reads temperature, top_k, top_p, min_p, the penalties, allowed_token_ids, logit_bias (keys may be
     strings), min_tokens with stop_token_ids, and bad_words_token_ids (a list of id sequences). Other keys
     (seed, max_tokens) do not change a support and are ignored. Values are taken as they are: check first.
+    Ids that no penalty reads are left out, so that the rows of a long request do not each carry all of it.
     """
-    output = tuple(output)
     blocked: list[int] = []
     if len(output) < int(sampling.get("min_tokens") or 0):
         blocked += [int(token) for token in sampling.get("stop_token_ids") or ()]
     for word in sampling.get("bad_words_token_ids") or ():
         head = tuple(word[:-1])
         # A bad word is matched within the generated tokens only, as vLLM does.
-        if not head or output[-len(head) :] == head:
+        if not head or tuple(output[-len(head) :]) == head:
             blocked.append(int(word[-1]))
     allowed = sampling.get("allowed_token_ids")
     bias = sampling.get("logit_bias") or {}
@@ -69,19 +69,21 @@ def row_params(sampling: Mapping[str, Any], prompt: Sequence[int], output: Seque
     def number(key: str, default: float) -> float:
         return float(default if sampling.get(key) is None else sampling[key])
 
+    repetition = number("repetition_penalty", 1.0)
+    frequency, presence = number("frequency_penalty", 0.0), number("presence_penalty", 0.0)
     return RowParams(
         temperature=number("temperature", 1.0),
         top_k=int(sampling.get("top_k") or 0),
         top_p=number("top_p", 1.0),
         min_p=number("min_p", 0.0),
-        repetition_penalty=number("repetition_penalty", 1.0),
-        frequency_penalty=number("frequency_penalty", 0.0),
-        presence_penalty=number("presence_penalty", 0.0),
+        repetition_penalty=repetition,
+        frequency_penalty=frequency,
+        presence_penalty=presence,
         allowed=None if allowed is None else tuple(int(token) for token in allowed),
         logit_bias={int(token): float(value) for token, value in bias.items()},
         blocked=tuple(blocked),
-        prompt=tuple(prompt),
-        output=output,
+        prompt=tuple(prompt) if repetition != 1.0 else (),
+        output=tuple(output) if (repetition, frequency, presence) != (1.0, 0.0, 0.0) else (),
     )
 
 
@@ -89,10 +91,11 @@ def row_params(sampling: Mapping[str, Any], prompt: Sequence[int], output: Seque
 class Params:
     """Parameters of B rows as tensors on one device. Make it with ``Params.build``.
 
-    temperature, top_p, min_p: float64 [B]; top_k: int64 [B], ``vocab_size`` where there is no limit.
-    ``greedy``: bool [B], rows whose temperature was 0 (it reads 1 here). Row indexes, int64: ``bounded`` (top_k limits the
-    row), ``sorted_`` (no top_k, but a top_p), ``open_`` (neither). ``max_top_k``: the largest top_k of the bounded rows. The entries of the
-    edits are (flat index ``row * vocab_size + id``, value) pairs, float64; None where no row has one.
+    ``temperature``, ``top_p``, ``min_p``: float64 [B]. ``top_k``: int64 [B], ``vocab_size`` where there is no
+    limit. ``greedy``: bool [B], rows whose temperature was 0 (``temperature`` is 1 there).
+    Rows by what they need, int64 indexes: ``bounded`` have a top_k, of which ``max_top_k`` is the largest;
+    ``sorted_`` have a top_p but no top_k; ``open_`` have neither.
+    Edits are (flat index ``row * vocab_size + id``, float64 value) pairs; None where no row has one.
     """
 
     semantics: Semantics
@@ -205,9 +208,9 @@ def _check(index: int, row: RowParams, vocab_size: int) -> None:
         raise ValueError(f"row {index}: top_p is {row.top_p}, must be above 0 and at most 1")
     groups = (row.allowed or (), row.logit_bias, row.blocked, row.prompt, row.output)
     for name, ids in zip(("allowed", "logit_bias", "blocked", "prompt", "output"), groups, strict=True):
-        for token in ids:
-            if not 0 <= token < vocab_size:
-                raise ValueError(f"row {index}: {name} holds id {token}, the vocabulary has {vocab_size}")
+        if ids and not 0 <= min(ids) <= max(ids) < vocab_size:
+            token = min(ids) if min(ids) < 0 else max(ids)
+            raise ValueError(f"row {index}: {name} holds id {token}, the vocabulary has {vocab_size}")
     for token, value in row.logit_bias.items():
         if not abs(value) <= 1e6:
             raise ValueError(f"row {index}: logit_bias of id {token} is {value}, must be a finite number")
