@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from policy_eval.cel import values
-from policy_eval.cel.dispatch import describe
 from policy_eval.cel.errors import EvaluationError
 from policy_eval.cel.tree import Macro, Node, measure
-from policy_eval.cel.values import Unknown
+from policy_eval.cel.values import Unknown, describe
 from policy_eval.cel.walker import Fold, Scope, Walker, located, union
 
 

@@ -28,7 +28,7 @@ from policy_eval.cel.types import (
     Type,
     TypeParam,
 )
-from policy_eval.cel.values import Duration, Optional, Timestamp, TypeValue, UInt
+from policy_eval.cel.values import PHRASES, Duration, Optional, Timestamp, TypeValue, UInt, describe
 
 _CLASSES: dict[Type, type] = {
     NULL: type(None),
@@ -42,26 +42,6 @@ _CLASSES: dict[Type, type] = {
     DURATION: Duration,
     TYPE: TypeValue,
 }
-NAMES: dict[type, str] = {
-    type(None): "null",
-    bool: "true or false",
-    int: "an int",
-    UInt: "a uint",
-    float: "a double",
-    str: "a string",
-    bytes: "bytes",
-    list: "a list",
-    dict: "a map",
-    Timestamp: "a timestamp",
-    Duration: "a duration",
-    TypeValue: "a type",
-    Optional: "an optional",
-}
-
-
-def describe(value: object) -> str:
-    """What a value is, for a message: "a string", "a list"."""
-    return NAMES.get(type(value), "something that CEL does not have")
 
 
 def call(function: str, member: bool, args: list[Any]) -> Any:
@@ -74,7 +54,7 @@ def call(function: str, member: bool, args: list[Any]) -> Any:
 
 @lru_cache(maxsize=4096)
 def _find(function: str, member: bool, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
-    if not all(kind in NAMES for kind in kinds):
+    if not all(kind in PHRASES for kind in kinds):
         return None
     for overload in OVERLOADS.get(function, ()):
         if overload.member == member and _takes(overload, kinds):

@@ -20,7 +20,7 @@ from policy_eval.cel.writer import Writer
 
 
 class Generated:
-    """The functions of a rule set: ``first`` and ``failures``, compiled when they are first called.
+    """The functions of a rule set: ``first`` and ``failures``.
 
     The functions take the roots as plain data. They raise `errors.Undecided` when the walker must decide.
     """
@@ -77,18 +77,6 @@ class Generated:
         text, names = self.source(name, absorb=False)
         names["again"] = self._again(name, names)
         return _compile(text, name, names)
-
-    def later(self, name: str) -> Callable[..., Any]:
-        """Like `function`, but not even the first variant is compiled before the first call."""
-        names: dict[str, Any] = {}
-
-        def call(*roots: Any) -> Any:
-            found = names.get(name)
-            if found is None:  # two threads may both come here; both make the same function
-                found = names[name] = self.function(name)
-            return found(*roots)
-
-        return call
 
     def _again(self, name: str, names: dict[str, Any]) -> Callable[..., Any]:
         def again(*roots: Any) -> Any:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from policy_eval.cel.dispatch import describe
 from policy_eval.cel.errors import Error, EvaluationError, LimitExceeded
-from policy_eval.cel.generate import Generated
 from policy_eval.cel.limits import DEFAULT, Limits
 from policy_eval.cel.resolve import resolve
 from policy_eval.cel.tree import Has, Literal, Name, Node
 from policy_eval.cel.types import Type
-from policy_eval.cel.values import Unknown
+from policy_eval.cel.values import Unknown, describe
 from policy_eval.cel.walk import start
 from policy_eval.cel.walker import Lazy, Scope, Walker, Watch
+
+if TYPE_CHECKING:
+    from policy_eval.cel.generate import Generated
 
 VARIABLES = "variables"
 
@@ -53,15 +55,29 @@ class RuleSet:
         rules: Sequence[Node] = (),
         limits: Limits = DEFAULT,
     ) -> None:
-        self._roots = tuple(roots)
+        self._roots = roots
         self._limits = limits
         names = {*roots, *(f"{VARIABLES}.{name}" for name, _ in variables)}
         self._variables = {f"{VARIABLES}.{name}": prepare(node, names) for name, node in variables}
         self._conditions = tuple(prepare(node, names) for node in conditions)
         self._rules = tuple(prepare(node, names) for node in rules)
-        generated = Generated(roots, self._variables, self._conditions, self._rules, limits)
-        self.first = generated.function("first")
-        self.failures = generated.later("failures")
+
+    # Python code is written and compiled only for those who call it: judging one document does not pay.
+    @cached_property
+    def _generated(self) -> Generated:
+        from policy_eval.cel.generate import Generated
+
+        return Generated(self._roots, self._variables, self._conditions, self._rules, self._limits)
+
+    @cached_property
+    def first(self) -> Callable[..., int]:
+        """-2 when a condition is false, -1 when every rule is true, else the position of the first false rule."""
+        return self._generated.function("first")
+
+    @cached_property
+    def failures(self) -> Callable[..., tuple[int, ...] | None]:
+        """The positions of all false rules; None when a condition is false."""
+        return self._generated.function("failures")
 
     def outcomes(self, *roots: Any) -> Outcomes:
         """Each condition and rule by the walker. ``roots`` are complete: absent facts are `values.Unknown`."""

@@ -11,23 +11,35 @@ from typing import Any
 
 from policy_eval.cel.errors import Error
 
+# Nodes are never changed. ``frozen=True``, ``eq`` and ``repr`` would say so at the price of several milliseconds of
+# every start of the command: they compile half a dozen methods a class.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Node:
     """A sub-expression. ``start`` and ``end`` are character offsets in the expression, end exclusive."""
 
     start: int
     end: int
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and to_data(self) == to_data(other)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    def __hash__(self) -> int:
+        return hash((type(self), self.start, self.end))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.start}:{self.end}>"
+
+
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Literal(Node):
     """A constant: None, bool, int, `values.UInt`, float, str or bytes."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Name(Node):
     """A variable, a type or a part of a qualified name. ``absolute``: written with a leading dot."""
 
@@ -35,7 +47,7 @@ class Name(Node):
     absolute: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Select(Node):
     """``of.field``, or ``of.?field`` when ``optional``."""
 
@@ -44,7 +56,7 @@ class Select(Node):
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Has(Node):
     """``has(of.field)``."""
 
@@ -52,7 +64,7 @@ class Has(Node):
     field: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Index(Node):
     """``of[index]``, or ``of[?index]`` when ``optional``."""
 
@@ -61,7 +73,7 @@ class Index(Node):
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Call(Node):
     """``function(args)``; when ``member``, ``args[0].function(args[1:])``."""
 
@@ -70,7 +82,7 @@ class Call(Node):
     member: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Unary(Node):
     """``!of`` or ``-of``."""
 
@@ -78,7 +90,7 @@ class Unary(Node):
     of: Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Binary(Node):
     """An arithmetic or comparison operator, or ``in``."""
 
@@ -87,7 +99,7 @@ class Binary(Node):
     right: Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Logic(Node):
     """``a && b && ...`` or ``a || b || ...``: one node a chain, so that long chains are not deep."""
 
@@ -95,7 +107,7 @@ class Logic(Node):
     args: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Conditional(Node):
     """``condition ? then : otherwise``."""
 
@@ -104,7 +116,7 @@ class Conditional(Node):
     otherwise: Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class ListLiteral(Node):
     """``[a, ?b]``; ``optional`` holds the positions of the entries marked with `?`."""
 
@@ -112,7 +124,7 @@ class ListLiteral(Node):
     optional: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class MapLiteral(Node):
     """``{k: v, ?k: v}``; ``optional`` holds the positions of the entries marked with `?`."""
 
@@ -121,7 +133,7 @@ class MapLiteral(Node):
     optional: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Macro(Node):
     """A comprehension ``of.kind(names..., args...)``: all, exists, existsOne, map, filter, transformList, ...
 
@@ -134,7 +146,7 @@ class Macro(Node):
     args: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
 class Bind(Node):
     """``cel.bind(name, value, body)``: ``value`` is computed when first needed, once."""
 

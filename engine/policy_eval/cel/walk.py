@@ -7,7 +7,7 @@ from typing import Any
 
 from policy_eval.cel import values
 from policy_eval.cel.comprehensions import comprehension
-from policy_eval.cel.dispatch import call, describe
+from policy_eval.cel.dispatch import call
 from policy_eval.cel.errors import EvaluationError, LimitExceeded
 from policy_eval.cel.limits import DEFAULT, Limits
 from policy_eval.cel.resolve import TYPE_NAMES
@@ -28,7 +28,7 @@ from policy_eval.cel.tree import (
     Select,
     Unary,
 )
-from policy_eval.cel.values import Optional, Unknown
+from policy_eval.cel.values import Optional, Unknown, describe
 from policy_eval.cel.walker import Fold, Form, Lazy, Scope, Walker, Watch, parts, union
 
 

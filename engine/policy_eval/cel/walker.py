@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from policy_eval.cel.dispatch import describe
 from policy_eval.cel.errors import EvaluationError, LimitExceeded
 from policy_eval.cel.limits import Limits
 from policy_eval.cel.tree import Node
-from policy_eval.cel.values import Optional, Unknown
+from policy_eval.cel.values import Optional, Unknown, describe
 
 _DEEP = 10**9
 Watch = Callable[[Node, Any], None]
