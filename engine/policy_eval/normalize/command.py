@@ -28,6 +28,8 @@ def normalize_command(
 ) -> Document:
     """The document of one command line, given as the words after the program's name (``serve MODEL …``).
 
+    For SGLang they are the options of its server.
+
     ``env`` holds the variables of the engine's process. ``files`` maps names used in ``argv`` (``--config``) to
     their text, or to a path (an ``os.PathLike``) to read; ``hf_configs`` maps model names used in ``argv`` to
     their config.json: data, text, path or folder. ``host`` gives ``platform``, ``has_triton`` and
@@ -36,20 +38,24 @@ def normalize_command(
     Places in the document count columns of the words joined by spaces. Raises PolicyEvalError for an unknown
     engine and for files that cannot be read; what the engine would refuse is in ``Document.errors``.
     """
+    if engine not in ("vllm", "sglang"):
+        raise PolicyEvalError(
+            Problem(message=f"unknown engine `{engine[:80]}`", help="known here: `vllm`, `sglang`")
+        )
     launch = Launch(
         name="command",
-        engine="vllm" if engine == "vllm" else None,
+        engine="sglang" if engine == "sglang" else "vllm",
         argv=command_words(argv),
         env={name: _word(standing(value, Location(file=f"${name}"))) for name, value in (env or {}).items()},
         files={name: _file(name, content) for name, content in (files or {}).items()},
     )
-    if engine == "vllm":
-        from policy_eval.normalize.vllm import resolve
+    if engine == "sglang":
+        from policy_eval.normalize.sglang import resolve as resolve_sglang
 
-        return resolve(launch, engine_version=engine_version, hf_configs=hf_configs, host=host)
-    raise PolicyEvalError(
-        Problem(message=f"unknown engine `{engine[:80]}`", help="known here: `vllm`, `sglang`")
-    )
+        return resolve_sglang(launch, engine_version=engine_version, host=host)
+    from policy_eval.normalize.vllm import resolve
+
+    return resolve(launch, engine_version=engine_version, hf_configs=hf_configs, host=host)
 
 
 def command_words(argv: Sequence[str]) -> tuple[Word, ...]:

@@ -15,14 +15,16 @@ HfConfig = str | os.PathLike[str] | Mapping[str, Any] | Source
 _EXPERT_KEYS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 
 
-def hf_config(name: str, configs: Mapping[str, HfConfig]) -> Source | None:
+def hf_config(name: str, configs: Mapping[str, HfConfig], *, served: bool = False) -> Source | None:
     """The config.json of a model by the name used on the command line; None where nobody supplied it.
 
-    The name ``*`` stands for any model that is not named. Raises PolicyEvalError for a file that cannot be read
+    The name ``*`` stands for the served model, whatever its name. Raises PolicyEvalError for a file that cannot be read
     or is no JSON object.
     """
     given = configs.get(name)
-    if given is None and (given := configs.get("*")) is None:
+    if given is None and served:
+        given = configs.get("*")
+    if given is None:
         return None
     source = _source(given, name)
     if not isinstance(source.value, dict):

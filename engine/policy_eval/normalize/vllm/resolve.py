@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
@@ -17,24 +14,15 @@ from policy_eval.normalize.text import UNKNOWN
 from policy_eval.normalize.vllm.config_file import config_words
 from policy_eval.normalize.vllm.facts import Facts
 from policy_eval.normalize.vllm.hf_config import HfConfig, hf_config, model_facts
+from policy_eval.normalize.vllm.option_facts import below, check_keys, knowledge, option_fact
 from policy_eval.normalize.vllm.parser import Parsed, parse
 from policy_eval.normalize.vllm.speculative import speculative_facts
-from policy_eval.normalize.vllm.stated import Stated, Statement
+from policy_eval.normalize.vllm.stated import Stated
 from policy_eval.normalize.vllm.table import Table, load_table, releases
 from policy_eval.normalize.vllm.tokens import MAX_WORDS, Token, from_word, refuse, rewrite
-from policy_eval.normalize.vllm.values import BadValue, Hole, as_bool, as_int, as_text
+from policy_eval.normalize.vllm.values import Hole
 
 Host = Mapping[str, Any]
-
-
-@cache
-def knowledge() -> dict[str, Any]:
-    """What ``facts.json`` says; never change it."""
-    with open(
-        os.path.join(os.path.dirname(os.path.abspath(__file__)), "facts.json"), encoding="utf-8"
-    ) as file:
-        found: dict[str, Any] = json.load(file)
-    return found
 
 
 def resolve(
@@ -248,17 +236,38 @@ def _engine_facts(facts: Facts, parsed: Parsed, table: Table, configs: Mapping[s
     served = option if tag.value is None and not isinstance(tag.value, Hole) else tag
     name = served.value if isinstance(served.value, str) else None
     facts.put("/model_config/model", served.value, served.provenance())
-    _check_keys(facts, stated, table)
+    check_keys(facts, stated, table)
     for row in knowledge()["facts"]:
         if stated.known(row["dest"]):
-            _fact(facts, stated, row)
+            option_fact(facts, stated, row)
+    _kv_offloading(facts, stated)
     config_name = stated.option("hf_config_path").value
-    source = hf_config(config_name if isinstance(config_name, str) else name, configs) if name else None
+    named = config_name if isinstance(config_name, str) else name
+    source = None if named is None else hf_config(named, configs, served=True)
     config = source.value if source is not None else None
     speculative_facts(facts, stated, name, config, configs, knowledge()["speculative"])
     if config is not None and isinstance(config.get("speculators_config"), dict):
         source, config = _verifier(facts, config, configs)
     _model_facts(facts, stated, name, source, config)
+
+
+def _kv_offloading(facts: Facts, stated: Stated) -> None:
+    """KV offloading is done by a connector, whatever connector is configured."""
+    size, backend = stated.option("kv_offloading_size"), stated.option("kv_offloading_backend")
+    if size.value is None:
+        return
+    why = Provenance(how="derived", location=size.location(), why="--kv-offloading-size is given")
+    connectors = knowledge()["kv_offloading_connectors"]
+    connector: Any = connectors.get(backend.value) if isinstance(backend.value, str) else backend.value
+    if isinstance(size.value, Hole) or connector is None:
+        facts.put("/kv_transfer_config", size.value if connector else Hole("its backend is not known"), why)
+        return
+    if backend.value == "native" and "/env/VLLM_USE_SIMPLE_KV_OFFLOAD" in facts.provenance:
+        connector = Hole("it depends on VLLM_USE_SIMPLE_KV_OFFLOAD")
+    if facts.get("/kv_transfer_config") is None:
+        facts.put("/kv_transfer_config", {}, why)
+    facts.put("/kv_transfer_config/kv_connector", connector, why)
+    facts.put("/kv_transfer_config/kv_role", "kv_both", why)
 
 
 def _verifier(
@@ -316,130 +325,6 @@ def _file_only(where: Location, exact: bool) -> Location:
     return where if exact else Location(file=where.file)
 
 
-# --- facts that one option states --------------------------------------------------------------------------------
-
-
-def _check_keys(facts: Facts, stated: Stated, table: Table) -> None:
-    """Keys of configuration objects that only some releases have."""
-    from packaging.specifiers import SpecifierSet
-
-    for row in knowledge()["keys"]:
-        given = stated.option(row["dest"])
-        found, _ = _below(given.value, row["path"])
-        if found and not SpecifierSet(row["versions"]).contains(table.release):
-            assert given.given is not None
-            option = given.given.option
-            key = row["path"][1:].replace("/", ".")
-            message = (
-                f"argument {option.title}: 1 validation error for {option.type}\n{key}\n"
-                "  Unexpected keyword argument"
-            )
-            facts.refuse(message, given.location(row["path"]), f"vLLM {table.release} has no such key")
-
-
-def _below(value: Any, path: str) -> tuple[bool, Any]:
-    for key in path.split("/")[1:]:
-        if not isinstance(value, dict) or key not in value:
-            return False, None
-        value = value[key]
-    return True, value
-
-
-def _fact(facts: Facts, stated: Stated, row: Mapping[str, Any]) -> None:
-    given = stated.option(row["dest"])
-    if row.get("quiet") and given.is_default and given.opened is None:
-        return
-    within = row.get("within")
-    if within and facts.get(within) is None:
-        return
-    pointer, path = row["pointer"], row.get("path", "")
-    value, place = given.value, given.provenance(path)
-    if path and not isinstance(value, Hole):
-        found, value = _below(value, path)
-        if not found:
-            if "default" not in row:
-                return
-            value, place = row["default"], Provenance(how="default", why=given.default_source)
-    if value is None and given.is_default and given.opened is None and "default" not in row:
-        place = Provenance(how="default", why=given.default_source)
-    try:
-        facts.put(pointer, _read(row, given, path, value), place)
-    except BadValue as error:
-        where = place.location
-        facts.refuse(str(error), where, f"`{path.rpartition('/')[2] or row['dest']}` is wrong")
-
-
-def _read(row: Mapping[str, Any], given: Statement, path: str, value: Any) -> Any:
-    kind = row["read"]
-    if isinstance(value, Hole):
-        return value
-    if isinstance(given.hole(path, value), Hole) and kind not in ("presence", "texts", "object"):
-        return given.hole(path, value)
-    if kind == "presence":
-        return {} if value not in (None, False) else None
-    if value is None:
-        return None
-    return _READERS[kind](row, given, value)
-
-
-def _number(row: Mapping[str, Any], _given: Statement, value: Any) -> Any:
-    found = as_int(value)
-    if "minimum" in row and found < row["minimum"]:
-        raise BadValue(f"Input should be greater than or equal to {row['minimum']}")
-    if abs(found) >= 2**63:
-        raise BadValue("Input should be a valid integer, unable to parse string as an integer")
-    return found
-
-
-def _texts(_row: Mapping[str, Any], given: Statement, value: Any) -> Any:
-    for item in value:
-        if isinstance(item, Hole):
-            # How many there are is known, and that is what matters; which one it is stays unknown.
-            return item
-        as_text(item)
-    return list(value)
-
-
-def _mode(_row: Mapping[str, Any], _given: Statement, value: Any) -> Any:
-    names = knowledge()["compilation_modes"]
-    if isinstance(value, str) and value.upper() in names:
-        return names[value.upper()]
-    if isinstance(value, int) and value in names.values():
-        return int(value)
-    raise BadValue(f"Input should be {', '.join(map(str, names.values()))}")
-
-
-def _level(_row: Mapping[str, Any], _given: Statement, value: Any) -> Any:
-    if str(value).strip() in ("0", "1", "2", "3"):
-        return int(value)
-    raise BadValue("Input should be 0, 1, 2 or 3")
-
-
-def _object(_row: Mapping[str, Any], _given: Statement, value: Any) -> Any:
-    if isinstance(value, dict):
-        return {}
-    raise BadValue("Input should be an object")
-
-
-def _float(_row: Mapping[str, Any], _given: Statement, value: Any) -> Any:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300:
-        return float(value)
-    raise BadValue("Input should be a valid number")
-
-
-_READERS: dict[str, Callable[[Mapping[str, Any], Statement, Any], Any]] = {
-    "bool": lambda _row, _given, value: as_bool(value),
-    "int": _number,
-    "number": _float,
-    "text": lambda _row, _given, value: as_text(value),
-    "upper": lambda _row, _given, value: as_text(value).upper(),
-    "texts": _texts,
-    "compilation_mode": _mode,
-    "optimization_level": _level,
-    "object": _object,
-}
-
-
 # --- when the release is not known -------------------------------------------------------------------------------
 
 
@@ -485,4 +370,4 @@ def _drop(value: dict[str, Any], pointer: str) -> None:
 
 
 def _at(document: Document, pointer: str) -> Any:
-    return _below(document.value, pointer)
+    return below(document.value, pointer)
