@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,7 +36,12 @@ class _Plan:
     def __init__(self, applied: tuple[_Applied, ...]) -> None:
         self.applied = applied
         self.clean: dict[tuple[bool, ...], Report] = {}
-        self.firsts = tuple(one.errors.first for one in applied)
+        self.firsts: tuple[Callable[[Any], int], ...] = ()
+
+    def compile(self) -> tuple[Callable[[Any], int], ...]:
+        """Compile the rules of severity error, policy by policy; kept for all later calls."""
+        self.firsts = tuple(one.errors.first for one in self.applied)
+        return self.firsts
 
 
 class Evaluator:
@@ -53,9 +58,6 @@ class Evaluator:
         self._order = {name: at for at, name in enumerate(names)}
         self._compiled: dict[tuple[str, tuple[int, ...]], _Applied] = {}
         self._plans: dict[tuple[str, str], _Plan] = {}
-        for engine, releases in pack.releases.items():
-            for release in releases:
-                self._plan(engine, release)
 
     @classmethod
     def load(cls, paths: Sequence[str] | None = None, *, cached: bool = True) -> Evaluator:
@@ -105,7 +107,7 @@ class Evaluator:
             engine = document["engine"]
             plan = self._plans[engine["name"], engine["version"]]
             if not document.get("unknown"):
-                for first in plan.firsts:
+                for first in plan.firsts or plan.compile():
                     if first(document) >= 0:
                         break
                 else:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import CONFIG, complete, documents, expressions
+from cel_strategies import CONFIG, complete, documents, expressions
 
 from policy_eval import cel
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from strategies import CONFIG
+from cel_strategies import CONFIG
 
 from policy_eval import cel
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import given, settings
-from strategies import CONFIG, complete, expressions
+from cel_strategies import CONFIG, complete, expressions
 
 from policy_eval import cel
 

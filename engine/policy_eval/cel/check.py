@@ -85,7 +85,11 @@ def check_expression(
     except Error as error:
         return Checked(node=None, type=DYN, errors=[error])
     checker = _Checker(text, environment)
-    found = checker.of(node, {})
+    try:
+        found = checker.of(node, {})
+    except RecursionError:
+        message = "the expression is nested too deep for the stack that is left"
+        return Checked(node=None, type=DYN, errors=[Error("limit", message, expression=text, end=len(text))])
     if expect is not None and not assignable(found, expect):
         checker.fault(node, f"the expression is {phrase(found)}, where {phrase(expect)} is needed")
     errors = sorted(checker.errors, key=lambda error: (error.start, error.end))
@@ -383,6 +387,10 @@ class _Checker:
     def call(self, node: Call, local: Mapping[str, Type]) -> Type:
         from policy_eval.cel.functions import OVERLOADS
 
+        full = self.unknown_qualifier(node, local)
+        if full is not None and not any(one.member for one in OVERLOADS.get(node.function, ())):
+            known = [name for name in OVERLOADS if "." in name]
+            return self.fault(node, f"there is no function `{full}`", _did_you_mean(full, known))
         args = [self.of(arg, local) for arg in node.args]
         overloads = [one for one in OVERLOADS.get(node.function, ()) if one.member == node.member]
         if not overloads:
@@ -399,6 +407,22 @@ class _Checker:
         self.constants(node)
         first = results[0]
         return first if all(result == first for result in results) else DYN
+
+    def unknown_qualifier(self, node: Call, local: Mapping[str, Type]) -> str | None:
+        """``math.maximum`` for the call of a member of what is no variable: a function was meant."""
+        names = [node.function]
+        of = node.args[0] if node.member else node
+        while isinstance(of, Select) and not of.optional:
+            names.append(of.field)
+            of = of.of
+        if (
+            not isinstance(of, Name)
+            or of.name in local
+            or of.name in self.environment
+            or of.name in TYPE_NAMES
+        ):
+            return None
+        return ".".join([of.name, *reversed(names)])
 
     def no_function(self, node: Call, overloads: Mapping[str, tuple[Overload, ...]]) -> Type:
         if node.function in overloads:

@@ -12,7 +12,7 @@ from typing import Any
 
 from policy_eval.cel.tree import PARTS, Bind, Has, Literal, Macro, Name, Node, Select
 
-_TYPE_NAMES = """bool int uint double string bytes list map type null_type dyn optional_type
+_TYPE_NAMES = """bool int uint double string bytes list map type null_type optional_type
 google.protobuf.Timestamp google.protobuf.Duration"""
 TYPE_NAMES = frozenset(_TYPE_NAMES.split())
 

@@ -288,7 +288,7 @@ class Writer:
         have = dict(self.have)
         try:
             write()
-        except Unsupported:
+        except (Unsupported, RecursionError):
             for name, value in kept.items():
                 setattr(self, name, value)
             self.have = have
