@@ -20,7 +20,7 @@ class Limits:
     nodes: int = 10_000
     iterations: int = 100_000
     size: int = 1_000_000
-    regex: int = 1_000
+    regex: int = 4_000
     depth: int = 100
 
 
