@@ -1,4 +1,4 @@
-"""TOML: data by the standard library, places by tree-sitter's grammar."""
+"""TOML: data by the standard library, places by a scan of the text it has accepted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from policy_eval.normalize.item import Item
 _MAX_TOML = 1024 * 1024
 _MAX_DEPTH = 50
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_KEYS = ("bare_key", "quoted_key", "dotted_key")
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_KEY = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|[A-Za-z0-9_-]+")
+_STRING = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}|' + r"'''.*?'{3,5}|" + r'"(?:[^"\\\n]|\\.)*"|' + r"'[^'\n]*'", re.DOTALL
+)
+_SCALAR = re.compile(r"[^,\]}#\n]*")
 
 
 def load_toml(text: str, file: str) -> Item:
@@ -60,7 +65,7 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 class TomlPlaces:
-    """Where the values of a TOML text are."""
+    """Where the values of a TOML text are. The text is valid and not nested deeply."""
 
     def __init__(self, text: str, file: str) -> None:
         self._text, self._file = text, file
@@ -87,84 +92,97 @@ class TomlPlaces:
         raw = self._text[first:last]
         if start is not None and at == pointer and raw[:1] in ("'", '"') and "\\" not in raw:
             quote = 3 if raw.startswith(("'''", '"""')) else 1
-            quote += 1 if quote == 3 and raw[3:4] == "\n" else 0
-            length = last - first - quote - (3 if quote >= 3 else 1)
-            stop = length if end is None else min(end, length)
-            first, last = first + quote + min(start, length), first + quote + max(stop, min(start, length))
+            inner = quote + (1 if quote == 3 and raw[3:4] == "\n" else 0)
+            length = max(last - first - inner - quote, 0)
+            begin = min(start, length)
+            stop = length if end is None else max(min(end, length), begin)
+            first, last = first + inner + begin, first + inner + stop
         return span_location(self._file, self._text, self._lines, first, last, pointer)
 
     def _index(self) -> None:
-        import tree_sitter
-        import tree_sitter_toml
-
-        data = self._text.encode("utf-8", "replace")
-        self._bytes: list[int] | None = None
-        if len(data) != len(self._text):
-            self._bytes = [
-                index
-                for index, char in enumerate(self._text)
-                for _ in range(len(char.encode("utf-8", "replace")))
-            ]
-            self._bytes.append(len(self._text))
-        root = tree_sitter.Parser(tree_sitter.Language(tree_sitter_toml.language())).parse(data).root_node
+        """Scan the text once: headers and `key = value` lines."""
+        text, table = self._text, ""
         counts: dict[str, int] = {}
-        for node in root.named_children:
-            if node.type == "pair":
-                self._pair(node, "", 0)
-            elif node.type in ("table", "table_array_element"):
-                self._table(node, counts)
+        at = _skip(text, 0)
+        while at < len(text):
+            before = at
+            if text[at] == "[":
+                double = text.startswith("[[", at)
+                path, span, at = _key_path(text, at + 1 + double)
+                table = self._table(path, span, counts, double)
+                at = text.find("\n", at) if text.find("\n", at) >= 0 else len(text)
+            else:
+                at = self._pair(at, table)
+            at = _skip(text, max(at, before + 1))
 
-    def _table(self, node: Any, counts: dict[str, int]) -> None:
-        names = [child for child in node.named_children if child.type in _KEYS]
-        if not names:
-            return
+    def _table(self, path: list[str], span: tuple[int, int], counts: dict[str, int], double: bool) -> str:
         pointer = ""
-        path = self._path(names[0])
         for number, part in enumerate(path):
             pointer += "/" + part
-            last = number == len(path) - 1
-            if last and node.type == "table_array_element":
+            if double and number == len(path) - 1:
                 counts[pointer] = counts.get(pointer, -1) + 1
             if pointer in counts:
                 pointer += f"/{counts[pointer]}"
-        self._spans.setdefault(pointer, self._span(names[0]))
-        self._keys.setdefault(pointer, self._span(names[0]))
-        for child in node.named_children:
-            if child.type == "pair":
-                self._pair(child, pointer, 0)
+        self._spans.setdefault(pointer, span)
+        self._keys.setdefault(pointer, span)
+        return pointer
 
-    def _pair(self, node: Any, pointer: str, depth: int) -> None:
-        inner = node.named_children
-        if len(inner) < 2 or inner[0].type not in _KEYS or depth > _MAX_DEPTH:
-            return
-        for part in self._path(inner[0]):
+    def _pair(self, at: int, pointer: str) -> int:
+        """Take `key = value`; gives where it ends."""
+        path, span, at = _key_path(self._text, at)
+        for part in path:
             pointer += "/" + part
-            self._keys.setdefault(pointer, self._span(inner[0]))
-        self._value(inner[-1], pointer, depth + 1)
+            self._keys.setdefault(pointer, span)
+        equals = self._text.find("=", at)
+        return self._value(_skip(self._text, (equals if equals >= 0 else at) + 1), pointer)
 
-    def _value(self, node: Any, pointer: str, depth: int) -> None:
-        self._spans.setdefault(pointer, self._span(node))
-        if depth > _MAX_DEPTH:
-            return
-        if node.type == "array":
-            members = [child for child in node.named_children if child.type != "comment"]
-            for number, child in enumerate(members):
-                self._value(child, f"{pointer}/{number}", depth + 1)
-        elif node.type == "inline_table":
-            for child in node.named_children:
-                if child.type == "pair":
-                    self._pair(child, pointer, depth + 1)
+    def _value(self, at: int, pointer: str) -> int:
+        text, start = self._text, at
+        if string := _STRING.match(text, at):
+            at = string.end()
+        elif text.startswith("[", at):
+            number, at = 0, _skip(text, at + 1)
+            while at < len(text) and text[at] != "]":
+                at = max(self._value(at, f"{pointer}/{number}"), at + 1)
+                number, at = number + 1, _skip(text, at)
+                at = _skip(text, at + 1) if text.startswith(",", at) else at
+            at += 1
+        elif text.startswith("{", at):
+            at = _skip(text, at + 1)
+            while at < len(text) and text[at] != "}":
+                at = _skip(text, max(self._pair(at, pointer), at + 1))
+                at = _skip(text, at + 1) if text.startswith(",", at) else at
+            at += 1
+        else:
+            scalar = _SCALAR.match(text, at)
+            at = start + len(scalar.group().rstrip()) if scalar else at
+        self._spans.setdefault(pointer, (start, min(at, len(text))))
+        return at
 
-    def _path(self, node: Any) -> list[str]:
-        """The steps of a key: its dotted parts, quotes taken off, escaped as in a JSON Pointer."""
-        if node.type == "dotted_key":
-            return [part for child in node.named_children for part in self._path(child)]
-        text = self._text[slice(*self._span(node))]
-        if text[:1] in ("'", '"'):
-            text = text[1:-1]
-        return [text.replace("~", "~0").replace("/", "~1")]
 
-    def _span(self, node: Any) -> tuple[int, int]:
-        if self._bytes is not None:
-            return self._bytes[node.start_byte], self._bytes[node.end_byte]
-        return node.start_byte, node.end_byte
+def _skip(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
+def _key_path(text: str, at: int) -> tuple[list[str], tuple[int, int], int]:
+    """The steps of a dotted key (escaped as in a JSON Pointer), its span, and where it ends."""
+    path: list[str] = []
+    start = end = at
+    while True:
+        while text[at : at + 1] in (" ", "\t"):
+            at += 1
+        found = _KEY.match(text, at)
+        if not found:
+            return path, (start, end), at
+        start = found.start() if not path else start
+        name, at = found.group(), found.end()
+        if name[0] in "'\"":
+            name = tomllib.loads(f"k = {name}")["k"]
+        path.append(name.replace("~", "~0").replace("/", "~1"))
+        end = at
+        while text[at : at + 1] in (" ", "\t"):
+            at += 1
+        if text[at : at + 1] != ".":
+            return path, (start, end), at
+        at += 1

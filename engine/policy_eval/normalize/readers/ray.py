@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from policy_eval.model import Document
@@ -95,7 +96,7 @@ def read(source: Input) -> Sequence[Found | Document]:
     """The engines of a Ray Serve configuration file."""
     found: list[Found] = []
     for item in source.items():
-        found += serve_engines(item, source.file, source, None)
+        found += serve_engines(item, os.path.basename(source.file), source, None)
     return found
 
 

@@ -4,47 +4,64 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
-from policy_eval.normalize.shell.syntax import Script
+from policy_eval.normalize.shell.syntax import Node, Script
 from policy_eval.normalize.shell.words import Scope, expand_one
 from policy_eval.normalize.text import Text
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 
-def test(node: Any, script: Script, scope: Scope) -> bool | None:
-    """What ``[ … ]``, ``[[ … ]]`` or an expression inside them comes to."""
-    kind = node.type
-    if kind in ("test_command", "parenthesized_expression"):
-        if node.children and node.children[0].type in ("((", "$(("):
-            return None
-        inner = [child for child in node.named_children if child.type != "comment"]
-        return test(inner[0], script, scope) if len(inner) == 1 else None
-    if kind == "negation_expression" or (kind == "unary_expression" and _operator(node) == "!"):
-        inner = node.named_children
-        value = test(inner[-1], script, scope) if inner else None
+def test(node: Node, script: Script, scope: Scope) -> bool | None:
+    """What ``[[ … ]]`` comes to."""
+    return _expression(node.children, script, scope, 0)
+
+
+def _expression(parts: list[Node], script: Script, scope: Scope, depth: int) -> bool | None:
+    """Words and operators between brackets: ``||`` binds loosest, then ``&&``, then ``!``."""
+    if not parts or depth > 20:
+        return None
+    for operator, combine in (("||", either), ("&&", both)):
+        at = _outside(parts, operator)
+        if at is not None:
+            rest = parts[at + 1 :]
+            left = _expression(parts[:at], script, scope, depth + 1)
+            return combine(left, partial(_expression, rest, script, scope, depth + 1))
+    if parts[0].type == "word" and script.raw(parts[0]) == "!":
+        value = _expression(parts[1:], script, scope, depth + 1)
         return None if value is None else not value
-    if kind == "unary_expression":
-        return _unary(_operator(node), script.part(node.named_children[-1]), scope)
-    if kind == "binary_expression":
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = _operator(node)
-        if left is None or right is None:
-            return None
-        if operator in ("&&", "-a"):
-            return both(test(left, script, scope), lambda: test(right, script, scope))
-        if operator in ("||", "-o"):
-            return either(test(left, script, scope), lambda: test(right, script, scope))
-        pattern = right.type not in ("string", "raw_string", "number", "simple_expansion", "expansion")
-        return _binary(operator, script.part(left), script.part(right), scope, pattern=pattern)
-    if node.is_named:
-        return _nonempty(expand_one(script.part(node), scope))
+    if parts[0].type == "(" and parts[-1].type == ")":
+        return _expression(parts[1:-1], script, scope, depth + 1)
+    if any(part.type != "word" for part in parts):
+        return None
+    words = [script.part(part) for part in parts]
+    if len(words) == 3:
+        pattern = not any(char in words[2].text for char in "\"'")
+        return _compare(
+            words[1].text, expand_one(words[0], scope), _pattern(words[2], scope), pattern=pattern
+        )
+    return test_words([expand_one(word, scope) for word in words])
+
+
+def _outside(parts: list[Node], operator: str) -> int | None:
+    """Where an operator stands that is in no brackets."""
+    depth = 0
+    for at, part in enumerate(parts):
+        depth += {"(": 1, ")": -1}.get(part.type, 0)
+        if part.type == operator and depth == 0:
+            return at
     return None
 
 
 def test_words(words: list[Text]) -> bool | None:
     """What ``test word…`` (or ``[`` read as a plain command) comes to."""
+    for operator, combine in (("-o", either), ("-a", both)):
+        texts = [word.text for word in words]
+        if len(words) > 3 and operator in texts[1:]:
+            at = texts.index(operator, 1)
+            return combine(test_words(words[:at]), partial(test_words, words[at + 1 :]))
     if words and words[0].text == "!" and not words[0].unknown:
         value = test_words(words[1:])
         return None if value is None else not value
@@ -73,18 +90,6 @@ def either(left: bool | None, right: Any) -> bool | None:
     return value if left is False else (True if value is True else None)
 
 
-def _operator(node: Any) -> str:
-    operator = node.child_by_field_name("operator")
-    if operator is None:
-        return ""
-    text: bytes = operator.text or b""
-    return text.decode("utf-8", "replace")
-
-
-def _unary(operator: str, operand: Text, scope: Scope) -> bool | None:
-    return _unary_value(operator, expand_one(operand, scope))
-
-
 def _unary_value(operator: str, value: Text) -> bool | None:
     filled = _nonempty(value)
     if operator == "-n":
@@ -99,10 +104,6 @@ def _nonempty(value: Text) -> bool | None:
         return bool(value.text)
     # Known characters beside the unknown ones make it non-empty whatever those are.
     return True if sum(1 for run in value.runs if run.reason) < len(value.text) else None
-
-
-def _binary(operator: str, left: Text, right: Text, scope: Scope, *, pattern: bool) -> bool | None:
-    return _compare(operator, expand_one(left, scope), _pattern(right, scope), pattern=pattern)
 
 
 def _pattern(word: Text, scope: Scope) -> Text:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from policy_eval.errors import Location
+from policy_eval.normalize.shell.quoting import double_end, expansion_end, find
 from policy_eval.normalize.text import Text, join, missing
 
 Value = Text | tuple[Text, ...]
@@ -19,7 +20,6 @@ Value = Text | tuple[Text, ...]
 SCRIPT_FOLDER = "the folder of the script is known only when it runs"
 
 _SPACE = " \t\n"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _PARAMETER = re.compile(
     r"(?P<name>[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*])(?:\[(?P<index>[^\]]*)\])?(?P<op>:?[-=+?])?", re.DOTALL
 )
@@ -136,12 +136,12 @@ def _scan(
             at += 2
         elif char == "'" and not quoted:
             flush(at)
-            end = _find(text, "'", at + 1)
+            end = find(text, "'", at + 1)
             fields.add(word.slice(at + 1, end))
             at = end + 1
         elif char == '"' and not quoted:
             flush(at)
-            end = _double_end(text, at + 1)
+            end = double_end(text, at + 1)
             inside = word.slice(at + 1, end)
             if inside.text not in ("$@", "${@}") and not re.fullmatch(r"\$\{\w+\[@\]\}", inside.text):
                 fields.add(word.slice(at + 1, at + 1))
@@ -149,7 +149,7 @@ def _scan(
             at = end + 1
         elif char == "`":
             flush(at)
-            end = _find(text, "`", at + 1)
+            end = find(text, "`", at + 1)
             fields.add(_command_output(word.slice(at, end + 1)))
             at = end + 1
         elif char == "$" and at + 1 < length:
@@ -160,7 +160,7 @@ def _scan(
                 flush(at)
                 at += 1
             else:
-                end = _expansion_end(text, at)
+                end = expansion_end(text, at)
                 if end == at:
                     at += 1
                     continue
@@ -196,70 +196,16 @@ def _unquoted_braces(text: str) -> tuple[int, int] | None:
         if char == "\\":
             end = at + 2
         elif char == "'":
-            end = _find(text, "'", at + 1) + 1
+            end = find(text, "'", at + 1) + 1
         elif char == '"':
-            end = _double_end(text, at + 1) + 1
+            end = double_end(text, at + 1) + 1
         elif char == "$":
-            end = max(_expansion_end(text, at), at + 1)
+            end = max(expansion_end(text, at), at + 1)
         if end > at + 1:
             bare[at:end] = "x" * len(bare[at:end])
         at = end
     found = _BRACES.search("".join(bare))
     return found.span() if found else None
-
-
-def _find(text: str, char: str, at: int) -> int:
-    found = text.find(char, at)
-    return len(text) if found < 0 else found
-
-
-def _double_end(text: str, at: int) -> int:
-    """Where the double quote opened before ``at`` closes; expansions inside may hold quotes of their own."""
-    while at < len(text):
-        char = text[at]
-        if char == '"':
-            return at
-        if char == "\\":
-            at += 2
-        elif char == "$" and text[at + 1 : at + 2] in ("(", "{"):
-            at = max(_expansion_end(text, at), at + 1)
-        else:
-            at += 1
-    return len(text)
-
-
-def _expansion_end(text: str, at: int) -> int:
-    """Where the expansion that begins with the ``$`` at ``at`` ends; ``at`` when it is just a dollar sign."""
-    opened = text[at + 1 : at + 2]
-    if opened in ("(", "{"):
-        return _closing(text, at + 1)
-    name = _NAME.match(text, at + 1)
-    return name.end() if name else at
-
-
-def _closing(text: str, at: int) -> int:
-    """Just after the bracket that closes the one at ``at``; quotes and escapes are skipped over."""
-    stack: list[str] = []
-    while at < len(text):
-        char = text[at]
-        if char == "\\":
-            at += 2
-            continue
-        if char == "'" and (not stack or stack[-1] != '"'):
-            at = _find(text, "'", at + 1)
-        elif char == '"':
-            if stack and stack[-1] == '"':
-                stack.pop()
-            else:
-                stack.append('"')
-        elif char in "({" and (text[at - 1] == "$" or not stack or stack[-1] == ")"):
-            stack.append(")" if char == "(" else "}")
-        elif stack and char == stack[-1]:
-            stack.pop()
-            if not stack:
-                return at + 1
-        at += 1
-    return len(text)
 
 
 def _command_output(word: Text) -> Text:
@@ -369,11 +315,11 @@ def _word(word: Text, scope: Scope, fields: _Fields, quoted: bool, nesting: int)
         if char == "\\":
             at += 2
         elif char == "'":
-            at = _find(text, "'", at + 1) + 1
+            at = find(text, "'", at + 1) + 1
         elif char == '"':
-            at = _double_end(text, at + 1) + 1
+            at = double_end(text, at + 1) + 1
         elif char == "$":
-            at = max(_expansion_end(text, at), at + 1)
+            at = max(expansion_end(text, at), at + 1)
         else:
             at += 1
         at = min(at, len(text))
