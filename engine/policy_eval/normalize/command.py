@@ -36,7 +36,8 @@ def normalize_command(
     ``logits_processor_plugins`` where known.
 
     Places in the document count columns of the words joined by spaces. Raises PolicyEvalError for an unknown
-    engine and for files that cannot be read; what the engine would refuse is in ``Document.errors``.
+    engine and for ``files`` that cannot be read; what the engine would refuse, and a config.json that cannot be
+    read, is in ``Document.errors``.
     """
     if engine not in ("vllm", "sglang"):
         raise PolicyEvalError(
