@@ -15,7 +15,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.parse_args(argv)
 
-    from policy_eval.normalize.readers import SHAPES
+    from policy_eval.normalize.readers.shapes import SHAPES
 
     width = max(len(shape.name) for shape in SHAPES)
     for shape in SHAPES:

@@ -13,8 +13,8 @@ from policy_eval.load import read_text
 from policy_eval.model import CONFIG_SCHEMA, Document, Provenance
 from policy_eval.normalize.launch import Launch
 from policy_eval.normalize.merge import merged, with_facts
-from policy_eval.normalize.readers import SHAPES, Input, Shape
-from policy_eval.normalize.readers.shape import MAX_ENGINES
+from policy_eval.normalize.readers import normalized
+from policy_eval.normalize.readers.shape import MAX_ENGINES, Input, Shape
 
 
 def normalize_file(
@@ -131,12 +131,20 @@ def _resolve(
     return resolve(launch, engine_version=engine_version, hf_configs=hf_configs, host=host)
 
 
+def _shapes() -> Sequence[Shape]:
+    # A normalized document is told, and judged, before all the other readers are even imported.
+    from policy_eval.normalize.readers.shapes import SHAPES
+
+    return SHAPES
+
+
 def shape_named(name: str) -> Shape:
     """The shape of a name; raises PolicyEvalError for a name that is none."""
-    for shape in SHAPES:
+    shapes = _shapes()
+    for shape in shapes:
         if shape.name == name:
             return shape
-    names = [shape.name for shape in SHAPES]
+    names = [shape.name for shape in shapes]
     close = difflib.get_close_matches(name, names, 1)
     advice = f"did you mean `{close[0]}`? " if close else ""
     raise PolicyEvalError(
@@ -148,7 +156,9 @@ def recognise(source: Input) -> Shape:
     """The shape of an input, by its content; raises PolicyEvalError when it is of none."""
     if not source.text.strip():
         raise PolicyEvalError(Problem(message="an empty input", location=source.whole.place(0, 0)))
-    for shape in SHAPES:
+    if normalized.matches(source):
+        return normalized.SHAPE
+    for shape in _shapes():
         if shape.matches(source):
             return shape
     raise NothingFound(*_unrecognised(source))
@@ -168,7 +178,7 @@ def _unrecognised(source: Input) -> Sequence[Problem]:
         from policy_eval.normalize.toml import load_toml
 
         load_toml(source.text, source.file)
-    names = ", ".join(shape.name for shape in SHAPES)
+    names = ", ".join(shape.name for shape in _shapes())
     return [
         Problem(
             message="not a configuration of a shape that is known",

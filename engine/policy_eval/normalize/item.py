@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from policy_eval import load
 from policy_eval.errors import Location, PolicyEvalError, Problem
-from policy_eval.load import Source, load_yaml_all
+from policy_eval.load import Source
 from policy_eval.load.source import line_starts
 from policy_eval.normalize.text import Run, Text, written
 
@@ -131,7 +132,7 @@ def outer_location(inner: Location, outer: Text, lines: list[int]) -> Location:
 def nested_yaml(outer: Text) -> list[Item]:
     """The YAML documents in a string, with their places in the outer file; raises PolicyEvalError there."""
     try:
-        sources = load_yaml_all(outer.text, "")
+        sources = load.load_yaml_all(outer.text, "")
     except PolicyEvalError as error:
         lines = line_starts(outer.text)
         raise PolicyEvalError(*(_moved(problem, outer, lines) for problem in error.problems)) from None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from policy_eval.errors import PolicyEvalError
 from policy_eval.model import Document
 from policy_eval.normalize.file import normalize_text
-from policy_eval.normalize.readers import SHAPES
+from policy_eval.normalize.readers.shapes import SHAPES
 
 CASES = sorted(
     path
@@ -25,25 +25,64 @@ NAMES = [shape.name for shape in SHAPES]
 SECONDS = 1.0
 
 PIECES = [
-    "vllm serve m", "docker run", "bash -c '", '"', "'", "$", "${X:-", "}", "$(", ")", "`", "\\", "\n", "  ", "- ", ": ", "{", "[",
-    "kind: Pod\napiVersion: v1\n", "&a ", "*a", "<<: ", "|\n", ">-\n", "\t", "[Service]\nExecStart=", "if [ -n \"$A\" ]; then", "fi",
-    "while true; do", "done", "case $X in", "esac", "A+=(", "f() {", "eval ", "source ./x", "--config ", "--speculative-config '{\"",
-    "defaults: ", "${a.b}", "\u2028", "\U0010fffd", "é", "\0", "[[x]]", "=", "#", "- - - ", "!!int ", "1e999", "true", "null", ";;", "&&",
-]  # fmt: skip
+    *(
+        "vllm serve m",
+        "docker run",
+        "bash -c '",
+        '"',
+        "'",
+        "$",
+        "${X:-",
+        "}",
+        "$(",
+        ")",
+        "`",
+        "\\",
+        "\n",
+        "  ",
+        "- ",
+    ),
+    *(
+        ": ",
+        "{",
+        "[",
+        "kind: Pod\napiVersion: v1\n",
+        "&a ",
+        "*a",
+        "<<: ",
+        "|\n",
+        ">-\n",
+        "\t",
+        "[Service]\nExecStart=",
+    ),
+    *('if [ -n "$A" ]; then', "fi", "while true; do", "done", "case $X in", "esac", "A+=(", "f() {", "eval "),
+    *(
+        "source ./x",
+        "--config ",
+        "--speculative-config '{\"",
+        "defaults: ",
+        "${a.b}",
+        "\u2028",
+        "\U0010fffd",
+        "é",
+    ),
+    *("\0", "[[x]]", "=", "#", "- - - ", "!!int ", "1e999", "true", "null", ";;", "&&"),
+]
 
 
 def check(text: str, file: str, reader: str | None) -> None:
     started = time.process_time()
+    messages = ["none"]
     try:
         documents = normalize_text(text, file, reader=reader)
     except PolicyEvalError as error:
-        assert error.problems
-        str(error)
+        messages = [problem.message for problem in error.problems]
     else:
         assert documents
         for document in documents:
             assert isinstance(document, Document)
             json.dumps(document.to_dict())
+    assert messages
     assert time.process_time() - started < SECONDS
 
 

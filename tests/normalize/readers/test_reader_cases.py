@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_eval.normalize.readers import SHAPES
+from policy_eval.normalize.readers.shapes import SHAPES
 
 from .render import rendered
 

@@ -11,7 +11,6 @@ from policy_eval.normalize.item import Item
 from policy_eval.normalize.readers.shape import Found, Input, Shape
 from policy_eval.schema import quick_check, schema_problems
 
-
 # What a document that forgot to say `schema` is told by.
 _OWN_KEYS = {"schema", "engine", "model_config", "speculative_config", "use_v2_model_runner"}
 

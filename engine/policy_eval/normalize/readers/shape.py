@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from policy_eval import load
 from policy_eval.errors import Location, PolicyEvalError, Problem
-from policy_eval.load import MAX_BYTES, load_json, load_yaml_all, read_text
+from policy_eval.load import MAX_BYTES, load_json, read_text
 from policy_eval.model import Document
 from policy_eval.normalize.item import Item
 from policy_eval.normalize.launch import Launch
@@ -122,7 +123,7 @@ class Input:
             except PolicyEvalError:
                 if self.suffix == ".json":
                     raise
-        return [Item(source.value, "", source) for source in load_yaml_all(self.text, self.file)]
+        return [Item(source.value, "", source) for source in load.load_yaml_all(self.text, self.file)]
 
     def include(self, name: str, location: Location | None) -> Text | None:
         """The text of a file that the input names, relative to it; None when it is not to be had.

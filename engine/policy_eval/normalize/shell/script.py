@@ -47,7 +47,7 @@ def read_script(
     gives the text of a file that the script reads in. Raises PolicyEvalError when the script is beyond the limits.
     """
     script = Script(text)
-    return _readings(lambda walk: walk.start(script, env or {}, arguments), include)
+    return _readings(lambda walk: walk.start(script, env or {}, arguments), include, text.place(0, 1))
 
 
 def read_words(
@@ -59,10 +59,21 @@ def read_words(
     """
     if not words:
         return []
-    return _readings(lambda walk: walk.start_words(list(words), env), include)
+    return _readings(lambda walk: walk.start_words(list(words), env), include, words[0].place())
 
 
-def _readings(start: Callable[[_Walk], None], include: Include | None) -> list[Reading]:
+def _readings(
+    start: Callable[[_Walk], None], include: Include | None, where: Location | None
+) -> list[Reading]:
+    """Follow every way; what goes wrong nowhere in particular goes wrong at ``where``."""
+    try:
+        return _ways(start, include)
+    except PolicyEvalError as error:
+        problems = [replace(problem, location=problem.location or where) for problem in error.problems]
+        raise PolicyEvalError(*problems) from None
+
+
+def _ways(start: Callable[[_Walk], None], include: Include | None) -> list[Reading]:
     """Follow every way, each open condition first as true, then as false."""
     readings: list[Reading] = []
     decisions: list[bool] = []

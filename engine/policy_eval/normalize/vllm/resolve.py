@@ -120,7 +120,7 @@ def _document(
     facts = Facts(value={"schema": CONFIG_SCHEMA, "engine": engine})
     if version_place is not None:
         facts.provenance["/engine/version"] = version_place
-    _host(facts, host)
+    _host(facts, launch.image, host)
     _env(facts, launch.env)
     try:
         _options(facts, launch, table, configs)
@@ -138,10 +138,21 @@ def _document(
     )
 
 
-def _host(facts: Facts, host: Host) -> None:
+def _host(facts: Facts, image: Word | None, host: Host) -> None:
+    """What the caller states of the host; else the platform that an official image is built for."""
     for key in ("platform", "has_triton", "logits_processor_plugins"):
         if host.get(key) is not None:
             facts.put(f"/host/{key}", host[key], Provenance(how="stated", why="stated by the caller"))
+    if image is None or image.text is None or host.get("platform") is not None:
+        return
+    # registry.example:5000/mirror/vllm/vllm-openai:v0.32.0@sha256:… ends in the image's own name.
+    name = image.text.partition("@")[0]
+    repository = name[: name.rfind(":")] if name.rfind(":") > name.rfind("/") else name
+    platform = knowledge()["image_platforms"].get("/".join(repository.split("/")[-2:]))
+    if platform is not None:
+        why = f"`{repository[-80:]}` is built for it"
+        place = Provenance(how="derived", location=image.location, text=image.text, why=why)
+        facts.put("/host/platform", platform, place)
 
 
 def _env(facts: Facts, env: Mapping[str, Word]) -> None:
