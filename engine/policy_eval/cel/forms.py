@@ -28,6 +28,7 @@ from policy_eval.cel.tree import (
     Unary,
 )
 from policy_eval.cel.types import MISSING, Nullable, Record
+from policy_eval.cel.values import EXACT
 from policy_eval.cel.writer import Operand, Unsupported, Writer
 
 _HELPERS = {
@@ -49,6 +50,8 @@ def _literal(writer: Writer, node: Literal) -> Operand:
     value = node.value
     if value is None or type(value) is bool:
         return repr(value), "null" if value is None else "bool"
+    if type(value) in (int, float) and abs(value) > EXACT:
+        return writer.constant(value), ""  # compared with care: see `runtime.ordered`
     if type(value) in (int, float, str):
         return writer.constant(value), type(value).__name__
     raise Unsupported

@@ -11,6 +11,7 @@ from typing import Any
 
 from policy_eval.cel.dispatch import call
 from policy_eval.cel.errors import EvaluationError, LimitExceeded, Undecided
+from policy_eval.cel.values import EXACT
 
 
 class Stop(Exception):
@@ -47,7 +48,10 @@ def equal(left: Any, right: Any) -> bool:
         raise UNDECIDED
     if one is str and other is str and len(left) >= _HUGE:
         raise UNDECIDED
-    if one is other or (one in _NUMBERS and other in _NUMBERS):
+    if one is other:
+        return left == right  # type: ignore[no-any-return]
+    if one in _NUMBERS and other in _NUMBERS:
+        _exact(left, right)
         return left == right  # type: ignore[no-any-return]
     return False
 
@@ -55,7 +59,16 @@ def equal(left: Any, right: Any) -> bool:
 def ordered(left: Any, right: Any) -> None:
     """Make sure that Python's order of two values is CEL's."""
     one, other = type(left), type(right)
-    if not ((one in _NUMBERS and other in _NUMBERS) or (one is str and other is str)):
+    if one in _NUMBERS and other in _NUMBERS:
+        if one is not other:
+            _exact(left, right)
+    elif one is not str or other is not str:
+        raise UNDECIDED
+
+
+def _exact(left: Any, right: Any) -> None:
+    """Make sure that an int and a double compare in CEL as in Python: CEL rounds the int to a double first."""
+    if abs(left) > EXACT and abs(right) > EXACT:
         raise UNDECIDED
 
 

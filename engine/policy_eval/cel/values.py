@@ -16,6 +16,7 @@ from policy_eval.cel.errors import EvaluationError, LimitExceeded
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1
+EXACT: Final = 2**53  # up to here every integer is a double
 SECOND: Final = 1_000_000_000
 # 0001-01-01T00:00:00Z to 9999-12-31T23:59:59.999999999Z, in nanoseconds since 1970
 TIME_MIN: Final = -62_135_596_800 * SECOND
@@ -207,14 +208,32 @@ def equal(left: Any, right: Any) -> bool:
     """
     one, other = type(left), type(right)
     if one in _SCALARS and other in _SCALARS:
-        return bool(left == right) if one is other or (one in _NUMBERS and other in _NUMBERS) else False
+        if one is other:
+            return bool(left == right)
+        return one in _NUMBERS and other in _NUMBERS and _same_number(left, right)
     return _equal(left, right, 0)
+
+
+def _same_number(left: Any, right: Any) -> bool:
+    """Whether numbers of two kinds are equal: next to a double, the other one is a double too (cel-go, cel-cpp)."""
+    if left == right:
+        return True
+    if type(left) is float:
+        left, right = right, left
+    return type(right) is float and abs(left) > EXACT and _as_double(left) == right
+
+
+def _as_double(value: int) -> Any:
+    # Larger integers are no values of CEL; they are compared exactly, as Python's doubles may not hold them.
+    return float(value) if INT_MIN <= value <= UINT_MAX else value
 
 
 def _equal(left: Any, right: Any, depth: int) -> bool:
     one, other = type(left), type(right)
     if one in _SCALARS and other in _SCALARS:
-        return bool(left == right) if one is other or (one in _NUMBERS and other in _NUMBERS) else False
+        if one is other:
+            return bool(left == right)
+        return one in _NUMBERS and other in _NUMBERS and _same_number(left, right)
     if one not in PHRASES or other not in PHRASES:
         raise EvaluationError("a value is of a kind that CEL does not have")
     if one is not other:
@@ -225,7 +244,14 @@ def _equal(left: Any, right: Any, depth: int) -> bool:
     if one is list:
         if len(left) != len(right):
             return False
-        return all(_equal(left[at], right[at], depth) for at in range(len(left)))
+        for at, item in enumerate(left):
+            other = type(item)
+            if other is type(right[at]) and other in _SCALARS:
+                if item != right[at]:
+                    return False
+            elif not _equal(item, right[at], depth):
+                return False
+        return True
     if one is Optional:
         if left.has_value() and right.has_value():
             return _equal(left.value, right.value, depth)
@@ -248,6 +274,10 @@ def compare(left: Any, right: Any) -> int | None:
     if one in _NUMBERS and other in _NUMBERS:
         if left != left or right != right:
             return None
+        if one is float and other is not float:
+            right = _as_double(right)
+        elif other is float and one is not float:
+            left = _as_double(left)
     elif one is not other or one not in _ORDERED:
         if one is other and one in (Timestamp, Duration):
             left, right = left.nanoseconds, right.nanoseconds
