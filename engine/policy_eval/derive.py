@@ -125,24 +125,17 @@ def derive(document: Document, derivations: Iterable[Derivation], version: str |
     engine = document.value.get("engine", {})
     wanted = {item.derives: item for item in derivations if item.engine == engine.get("name")}
     release = engine.get("version", version)
-    marked = set(document.value.get("unknown", ()))
     todo = [item for pointer, item in wanted.items() if not _stated(document.value, pointer)]
-    # A pass settles what needs nothing that is still to be derived; chains are as long as there are files.
-    for _ in range(len(todo)):
-        if not todo:
+    while todo:
+        # A pass settles what needs nothing that is still to be derived.
+        results = _pass(document, todo, release, {item.derives for item in todo})
+        settled = [(item, found) for item, found in results if not found.waits]
+        # Facts that wait for each other are unknown, all of them.
+        for item, found in settled or results:
+            document = _apply(document, item, found)
+        if document.errors or not settled:
             break
-        pending = {item.derives for item in todo}
-        results = _pass(document, todo, release, pending)
-        done = [item for item, found in results if not found.waits]
-        if not done:
-            break
-        for item, found in results:
-            if not found.waits:
-                document = _apply(document, item, found)
-                marked.add(item.derives)
-        if document.errors:
-            return document
-        todo = [item for item in todo if item not in done]
+        todo = [item for item, found in results if found.waits]
     return document
 
 
