@@ -99,6 +99,23 @@ def test_a_row_is_the_same_in_any_batch(data: st.DataObject, semantics: Name) ->
         assert bool(found.keep[i, tokens[i]])
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    vocab=st.integers(1, 700),
+    wide=st.integers(1, 60),
+    scale=st.sampled_from([1, 4, 100]),
+)
+def test_the_largest_are_found_by_columns(seed: int, vocab: int, wide: int, scale: int) -> None:
+    x = (torch.randn(3, vocab + 5, generator=torch.Generator().manual_seed(seed)) * scale).round()[:, :vocab]
+    x[0, :: max(1, vocab // 3)] = -torch.inf
+    wide = min(wide, vocab)
+    value, ids = pipeline._largest(x, wide)
+    assert torch.equal(value, torch.topk(x, wide).values)
+    assert torch.equal(x.gather(1, ids), value)
+    assert all(len(set(row)) == wide for row in ids.tolist())
+
+
 def test_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = (torch.randn(9, 64, generator=torch.Generator().manual_seed(1)) * 3).round()
     rows = [RowParams(top_k=[0, 5, 64][i % 3], top_p=[0.9, 1.0][i % 2]) for i in range(9)]
@@ -106,7 +123,7 @@ def test_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         params = Params.build(rows, vocab_size=64, semantics=semantics)
         whole = run(logits, params)
         monkeypatch.setattr(pipeline, "CHUNK", 128)
-        monkeypatch.setattr(pipeline, "CHUNK_DENSE", 64)
+        monkeypatch.setattr(pipeline, "CHUNK_DENSE", {"cpu": 64})
         parts = run(logits, params)
         monkeypatch.undo()
         assert torch.equal(whole.keep, parts.keep)

@@ -8,6 +8,8 @@ The float64 model gives every token a scaled logit z. The engine computed in a d
   cannot hold differs by exactly its cast.
 - temperature: cast and division, 2u |z|; none where the temperature is 1.
 - a term exp(z - max): relative error delta = error + error of the max + u |z - max| + 4u (exp within 2 ulp).
+- an engine that ranks by probabilities (``Semantics.on_probabilities``) ranks by rounded ones: their logarithms are
+  another u |z - max| + 6u off (exp, division, its rounding), so tokens with different logits may tie or swap.
 - a sum of n terms: the sum of the terms' errors and n u of it, the worst case of adding one by one; tree
   sums lie inside. A term below the dtype's smallest normal number may vanish: n times that, absolute.
 - top_p itself: its cast, |fl(p) - p|, and one rounding where the engine computes 1 - p or subtracts a term.
@@ -74,7 +76,10 @@ def bounds(
     dtype: what the engine computed in.
     """
     error, edited = rounding(raw, processed, row, table, dtype)
-    one = _Row(processed / (row.temperature or 1.0), error, edited, dtype)
+    z = processed / (row.temperature or 1.0)
+    if table.on_probabilities:
+        error = torch.where(z.isfinite(), error + torch.finfo(dtype).eps / 2 * ((z - z.max()).abs() + 6), 0.0)
+    one = _Row(z, error, edited, dtype)
     fewest, most = one.size, one.size
     cut_by: dict[Filter, Tensor] = {}
     if row.temperature == 0 and table.greedy == "one":
@@ -95,7 +100,7 @@ def bounds(
                 continue
             fewest, most = torch.minimum(fewest, low), torch.minimum(most, high)
             cut_by[name] = high == 0
-        if table.drops_zero:
+        if table.on_probabilities:
             low, high = one.positive()
             fewest, most = torch.minimum(fewest, low), torch.minimum(most, high)
         # The largest always stays; it is known where nothing else can exceed it.

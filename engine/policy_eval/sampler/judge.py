@@ -232,13 +232,15 @@ def _model(
     raw = logits[:vocab_size].double()
     one = Params.build([params], vocab_size=vocab_size, semantics=semantics)
     processed = process(raw[None], one)[0]
-    fault = 0
+    fault = ""
     if bool(raw.isnan().any()) or bool((raw == torch.inf).any()):
-        fault = 1
+        fault = FAULTS[1]
     elif not bool(processed.isfinite().any()):
-        fault = 2
+        fault = FAULTS[2]
+    elif abs(float(processed.max())) / (params.temperature or 1.0) > torch.finfo(kind).max:
+        fault = "overflows: its largest logit over the temperature is infinite in the engine's precision"
     if fault:
-        return None, [("logits-usable", f"the row of logits {FAULTS[fault]}", ())]
+        return None, [("logits-usable", f"the row of logits {fault}", ())]
     return bounds(raw, processed, params, SEMANTICS[semantics], kind), []
 
 
@@ -342,7 +344,7 @@ def _ratio(model: Bounds, row: Row, table: Semantics, kind: torch.dtype) -> list
     weight = expected.exp()
     sum_error = float((weight * (error + error[at] + u * (z - top).abs() + 4 * u)).sum()) + len(ids) * u
     bound = error + error[at] + sum_error + u * (2 * top.abs() + 2 * (z - top).abs() + 2 * expected.abs() + 2)
-    if table.drops_zero:
+    if table.on_probabilities:
         share = torch.exp(z - torch.logsumexp(model.z, 0))
         bound = bound + torch.finfo(kind).tiny * torch.finfo(kind).eps / share
     off = torch.tensor(row.logprobs, dtype=torch.float64) - expected

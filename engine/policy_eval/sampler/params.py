@@ -16,6 +16,9 @@ from torch import Tensor
 
 from policy_eval.sampler.semantics import SEMANTICS, Name, Semantics
 
+# Below it logits overflow; engines treat such a temperature as 0 or replace it.
+LEAST_TEMPERATURE = 1e-6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowParams:
@@ -204,6 +207,10 @@ def _check(index: int, row: RowParams, vocab_size: int) -> None:
     for name, low, high, words in _RANGES:
         if not low <= getattr(row, name) <= high:
             raise ValueError(f"row {index}: {name} is {getattr(row, name)}, must be {words}")
+    if 0 < row.temperature < LEAST_TEMPERATURE:
+        raise ValueError(
+            f"row {index}: temperature is {row.temperature}, must be 0 or at least {LEAST_TEMPERATURE}"
+        )
     if not 0 < row.top_p <= 1:
         raise ValueError(f"row {index}: top_p is {row.top_p}, must be above 0 and at most 1")
     groups = (row.allowed or (), row.logit_bias, row.blocked, row.prompt, row.output)

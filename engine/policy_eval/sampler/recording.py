@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import load_json
 from policy_eval.sampler.bounds import DTYPES
+from policy_eval.sampler.params import LEAST_TEMPERATURE
 from policy_eval.sampler.rollout import Request
 from policy_eval.sampler.semantics import SEMANTICS
 
@@ -253,6 +254,10 @@ class _Check:
             good = _whole(item, int(low), int(high)) if whole else _real(item) and low <= item <= high
             if not good or (item == low and not closed):
                 self.add(f"`{name}` must be {words}", f"{at}/{name}")
+        temperature = value.get("temperature")
+        if temperature is not None and _real(temperature) and 0 < temperature < LEAST_TEMPERATURE:
+            advice = "record what the engine used instead: 0 where it took it for greedy"
+            self.add(f"`temperature` must be 0 or at least {LEAST_TEMPERATURE}", f"{at}/temperature", advice)
         for name in _LISTS:
             if value.get(name) is not None:
                 self.ids(value[name], f"{at}/{name}", vocab)

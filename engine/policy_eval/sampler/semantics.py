@@ -34,7 +34,8 @@ class Semantics:
     ``top_p_ties``: tokens equal to the last one of the nucleus all stay; else as many as the mass needs.
     ``top_p_equal``: a token stays also where the mass before it equals top_p exactly.
     ``cumulative``: the direction in which the engine sums probabilities, which decides how rounding errors grow.
-    ``drops_zero``: a probability that underflows to zero leaves the support.
+    ``on_probabilities``: the filters compare probabilities, not logits: tokens rank by rounded values, and a
+    probability that underflows to zero leaves the support.
     ``greedy``: the support at temperature 0: one token, or all (vLLM resets top_k, top_p and min_p).
     """
 
@@ -48,7 +49,7 @@ class Semantics:
     top_p_ties: bool = False
     top_p_equal: bool = False
     cumulative: Literal["ascending", "descending"] = "ascending"
-    drops_zero: bool = False
+    on_probabilities: bool = False
     greedy: Literal["one", "all"] = "one"
 
 
@@ -63,7 +64,7 @@ SEMANTICS: dict[Name, Semantics] = {
         top_k_ties=False,
         top_p_equal=True,
         cumulative="descending",
-        drops_zero=True,
+        on_probabilities=True,
     ),
     "sglang-flashinfer": Semantics(
         name="sglang-flashinfer",
@@ -73,7 +74,7 @@ SEMANTICS: dict[Name, Semantics] = {
         joint_without_min_p=True,
         top_p_ties=True,
         cumulative="descending",
-        drops_zero=True,
+        on_probabilities=True,
     ),
     "hf": Semantics(name="hf", filters=("top_k", "top_p", "min_p")),
 }
