@@ -10,8 +10,7 @@ from policy_eval.errors import Location, PolicyEvalError
 from policy_eval.model import Document
 from policy_eval.normalize.file import normalize_file, recognise, shape_named
 from policy_eval.normalize.launch import Word
-from policy_eval.normalize.readers.shape import Input
-from policy_eval.normalize.readers.shape import Found
+from policy_eval.normalize.readers.shape import Found, Input
 
 # Facts that readers decide about; the others of a document are the resolvers' own and tested there.
 WATCHED = (

@@ -87,7 +87,7 @@ def check(text: str, file: str, reader: str | None) -> None:
 
 
 slow = settings(
-    max_examples=400,
+    max_examples=200,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -150,8 +150,10 @@ HOSTILE = {
     + "--seed 1 " * 3000
     + "'",
     "continued.service": "[Service]\nExecStart=/usr/bin/vllm serve m " + "\\\n# x\n" * 3000,
-    "references.yaml": "policy:\n  generation: {top_p: '${policy.generation.top_p}'}\n  model_name: ${policy.model_name}\n",
-    "block.yaml": "kind: Pod\napiVersion: v1\nspec:\n  containers:\n  - name: a\n    command: [sh, -c]\n    args:\n    - |\n"
+    "references.yaml": "policy:\n  generation: {top_p: '${policy.generation.top_p}'}\n"
+    + "  model_name: ${policy.model_name}\n",
+    "block.yaml": "kind: Pod\napiVersion: v1\nspec:\n  containers:\n  - name: a\n"
+    + "    command: [sh, -c]\n    args:\n    - |\n"
     + "      export A=1 # vllm\n" * 1000
     + "      vllm serve m --max-logprobs 5\n",
 }
