@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 import pytest
+from cel_strategies import CONFIG, complete, documents, expressions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from cel_strategies import CONFIG, complete, documents, expressions
 
 from policy_eval import cel
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
 from cel_strategies import CONFIG, complete, expressions
+from hypothesis import given, settings
 
 from policy_eval import cel
 

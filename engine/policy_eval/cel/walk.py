@@ -240,7 +240,7 @@ _COMPOSED = (list, dict, Optional)
 def _pay(walker: Walker, left: Any, right: Any) -> None:
     """Account for a comparison. What no literal is as long as is charged, so that generated code need not count."""
     if type(left) in _COMPOSED and type(right) in _COMPOSED:
-        walker.charge(min(walker.size(left), walker.size(right)) // 100)
+        walker.charge(min(walker.size(left), walker.size(right)) // 10)
     elif type(left) in (str, bytes) and type(right) in (str, bytes):
         walker.charge(min(len(left), len(right)) // 20_000)
 
