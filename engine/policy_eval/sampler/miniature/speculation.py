@@ -28,6 +28,7 @@ def speculate(texts: Texts, behaviour: Behaviour) -> None:
 
 
 def _step(texts: Texts, requests: list[int], behaviour: Behaviour) -> None:
+    """Draft, verify, and commit, for every request once."""
     active = len(requests)
     seed, shape = texts.seed[requests], texts.shape[requests]
     begin = torch.tensor([len(texts.tokens[at]) for at in requests])
@@ -51,12 +52,12 @@ def _step(texts: Texts, requests: list[int], behaviour: Behaviour) -> None:
         sure = torch.stack([one.truth.amax(1) >= CONFIDENT for one in drafts], 1)
         verified = sure.long().cumprod(1).sum(1).tolist()
     # The target looks at the verified positions and the one after them, request by request.
-    index = [(at, ahead) for at in range(active) for ahead in range(verified[at] + 1)]
-    which = torch.tensor([at for at, _ in index])
-    ahead_of = torch.tensor([ahead for _, ahead in index])
+    looked = [(at, ahead) for at in range(active) for ahead in range(verified[at] + 1)]
+    which = torch.tensor([at for at, _ in looked])
+    ahead_of = torch.tensor([ahead for _, ahead in looked])
     sampled = sample(
         torch.stack(targets)[ahead_of, which],
-        [rows[ahead][at] for at, ahead in index],
+        [rows[ahead][at] for at, ahead in looked],
         behaviour,
         seed[which],
         begin[which] + ahead_of,
@@ -67,8 +68,25 @@ def _step(texts: Texts, requests: list[int], behaviour: Behaviour) -> None:
     for at in range(active):
         starts.append(start)
         start += verified[at] + 1
+    place = begin[:, None] + torch.arange(DRAFTED)
+    token = torch.tensor(proposed)
+    uniform = torch.exp(-torch.exp(-gumbel(seed[:, None] * 3 + 2, place, token)))
+    likely = torch.stack([one.truth for one in drafts], 1)
+    guessed = (uniform * likely.gather(2, token[:, :, None]).squeeze(2)).tolist()
     for at, request in enumerate(requests):
-        committed = _verify(sampled, drafts, at, starts[at], verified[at], seed[at], int(begin[at]))
+        committed: list[int] = []
+        for ahead in range(verified[at]):
+            truth = sampled.truth[starts[at] + ahead]
+            if guessed[at][ahead] >= float(truth[proposed[at][ahead]]):
+                rest = (truth - likely[at, ahead]).clamp(min=0)
+                recovered = draw(
+                    (rest / rest.sum()).log()[None], seed[at : at + 1], place[at, ahead : ahead + 1]
+                )
+                committed.append(int(recovered))
+                break
+            committed.append(proposed[at][ahead])
+        else:
+            committed.append(int(sampled.token[starts[at] + verified[at]]))
         left = texts.cases[request].tokens - int(begin[at])
         own = [first + starts[at] + ahead for ahead in range(len(committed))]
         texts.tokens[request] += committed[:left]
@@ -83,23 +101,3 @@ def _step(texts: Texts, requests: list[int], behaviour: Behaviour) -> None:
         for ahead in range(len(committed[:left])):
             found = begins + ahead
             texts.returned[request].append(first + found if found < end else NO_ROW)
-
-
-def _verify(
-    sampled: Sampled, drafts: list[Sampled], at: int, start: int, verified: int, seed: Tensor, begin: int
-) -> list[int]:
-    """The tokens that one request commits: accepted drafts, then one of the target's own."""
-    committed: list[int] = []
-    for ahead in range(verified):
-        target, guess = sampled.truth[start + ahead], drafts[ahead].truth[at]
-        token = int(drafts[ahead].token[at])
-        where = torch.tensor(begin + ahead)
-        uniform = float(torch.exp(-torch.exp(-gumbel(seed * 3 + 2, where, torch.tensor(token)))))
-        if uniform * float(guess[token]) < float(target[token]):
-            committed.append(token)
-            continue
-        rest = (target - guess).clamp(min=0)
-        committed.append(int(draw((rest / rest.sum()).log()[None], seed[None], where[None])))
-        return committed
-    committed.append(int(sampled.token[start + verified]))
-    return committed
