@@ -120,27 +120,31 @@ def _option_words(
         except (TypeError, ValueError):
             raise refuse(f"`{key[:80]}` holds what JSON cannot express", option) from None
         span = (value_node.start_mark.index, value_node.end_mark.index)
-        inner = {"": span} | dict(_spans(value_node, ""))
+        spans = _spans(value_node, "")
 
-        def within(pointer: str) -> Location | None:
-            return place(*inner[pointer]) if pointer in inner else None
+        def within(pointer: str, key: bool) -> Location | None:
+            return place(*spans[pointer][0 if key else 1]) if pointer in spans else None
 
         return [option, Token(text=dumped, place=lambda _start, _end: place(*span), inner=within)]
     return [option, _token(str(item), value_node, text, place)]
 
 
-def _spans(node: Any, pointer: str) -> list[tuple[str, tuple[int, int]]]:
-    found = []
+_Span = tuple[int, int]
+
+
+def _spans(node: Any, pointer: str) -> dict[str, tuple[_Span, _Span]]:
+    """Where each value below a node stands, by JSON Pointer: its key (an item's is itself) and the value."""
+    found: dict[str, tuple[_Span, _Span]] = {}
+    members: list[tuple[str, Any, Any]] = []
     if isinstance(node, yaml.MappingNode):
-        for key_node, child in node.value:
-            if isinstance(key_node, yaml.ScalarNode):
-                at = f"{pointer}/{key_node.value.replace('~', '~0').replace('/', '~1')}"
-                found.append((at, (child.start_mark.index, child.end_mark.index)))
-                found += _spans(child, at)
+        members = [(key.value, key, child) for key, child in node.value if isinstance(key, yaml.ScalarNode)]
     elif isinstance(node, yaml.SequenceNode):
-        for index, child in enumerate(node.value):
-            found.append((f"{pointer}/{index}", (child.start_mark.index, child.end_mark.index)))
-            found += _spans(child, f"{pointer}/{index}")
+        members = [(str(index), child, child) for index, child in enumerate(node.value)]
+    for name, key, child in members:
+        at = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+        spans = [(part.start_mark.index, part.end_mark.index) for part in (key, child)]
+        found[at] = (spans[0], spans[1])
+        found |= _spans(child, at)
     return found
 
 

@@ -40,7 +40,9 @@ def check_keys(facts: Facts, stated: Stated, table: Table) -> None:
                 f"argument {option.title}: 1 validation error for {option.type}\n{key}\n"
                 "  Unexpected keyword argument"
             )
-            facts.refuse(message, given.location(row["path"]), f"vLLM {table.release} has no such key")
+            facts.refuse(
+                message, given.location(row["path"], key=True), f"vLLM {table.release} has no such key"
+            )
 
 
 def below(value: Any, path: str) -> tuple[bool, Any]:

@@ -216,9 +216,10 @@ def _config_remarks(facts: Facts, tokens: list[Token], table: Table) -> None:
     """`--config=FILE` is accepted and ignored, which nobody means."""
     for token in tokens:
         name, equals, value = token.text.partition("=")
-        short = name.startswith("--c") and "--config".startswith(name) and name not in table.names
-        matches = [known for known in table.names if known.startswith(name)]
-        if (name == "--config" and equals) or (short and matches == ["--config"]):
+        if not name.startswith("--c") or not "--config".startswith(name):
+            continue
+        abbreviated = name not in table.names and table.starting_with(name) == ["--config"]
+        if (name == "--config" and equals) or abbreviated:
             facts.warnings.append(
                 Problem(
                     message=f"vLLM ignores `{name}={value[:200]}`" if equals else f"vLLM ignores `{name}`",

@@ -22,11 +22,13 @@ class Speculation:
 
     values: dict[str, Any] = field(default_factory=dict)
     places: dict[str, Provenance] = field(default_factory=dict)
+    keys: dict[str, Location | None] = field(default_factory=dict)
 
-    def set(self, key: str, value: Any, place: Provenance) -> None:
-        """State one key."""
+    def set(self, key: str, value: Any, place: Provenance, key_place: Location | None = None) -> None:
+        """State one key; ``key_place`` is where the key itself stands."""
         self.values[key] = value
         self.places[key] = place
+        self.keys[key] = key_place or place.location
 
 
 def speculative_facts(
@@ -60,7 +62,8 @@ def speculative_facts(
     replaced = implied and _replaced(facts, stated, whole, knowledge)
     for key, value in () if replaced else (whole.value or {}).items():
         pointer = "/" + key.replace("~", "~0").replace("/", "~1")
-        spec.set(key, whole.hole(pointer, value), whole.provenance(pointer))
+        place = whole.provenance(pointer)
+        spec.set(key, whole.hole(pointer, value), place, whole.location(pointer, key=True))
     if not _merge_flags(facts, spec, stated):
         return
     spec = _underscored(spec)
@@ -123,7 +126,7 @@ def _underscored(spec: Speculation) -> Speculation:
     """``-`` in keys becomes ``_``, after the flags were merged: of two spellings the later one wins."""
     found = Speculation()
     for key, value in spec.values.items():
-        found.set(key.replace("-", "_"), value, spec.places[key])
+        found.set(key.replace("-", "_"), value, spec.places[key], spec.keys[key])
     return found
 
 
@@ -145,7 +148,7 @@ def _check(facts: Facts, spec: Speculation, knowledge: Mapping[str, Any], method
         where = spec.places[key].location
         if key not in knowledge["fields"]:
             good = False
-            facts.refuse("Unexpected keyword argument", where, _closest(key, knowledge["fields"]))
+            facts.refuse("Unexpected keyword argument", spec.keys[key], _closest(key, knowledge["fields"]))
             continue
         nullable = key in ("method", "model") and value is None
         if isinstance(value, Hole) or nullable or key not in readers:

@@ -30,14 +30,14 @@ class Statement:
         """Whether nothing was stated."""
         return self.given is None
 
-    def location(self, pointer: str = "") -> Location | None:
-        """The place of the value, or of the part of it at a JSON Pointer."""
+    def location(self, pointer: str = "", *, key: bool = False) -> Location | None:
+        """The place of the value, or of the part of it (or its key) at a JSON Pointer."""
         token = self._token()
         if token is None:
             return None
         if not pointer:
             return token.location
-        return _inner_place(token, pointer) or token.location
+        return _inner_place(token, pointer, key) or token.location
 
     def provenance(self, pointer: str = "") -> Provenance:
         """Where the value, or the part of it at a JSON Pointer, comes from."""
@@ -116,15 +116,15 @@ def _settled(option: Option) -> bool:
     return option.type != "json" and not option.type.endswith("Config")
 
 
-def _inner_place(token: Token, pointer: str) -> Location | None:
-    """The place of a part of a JSON value inside a word."""
+def _inner_place(token: Token, pointer: str, key: bool) -> Location | None:
+    """The place of a part of a JSON value inside a word, or of its key."""
     if token.inner is not None:
-        return token.inner(pointer)
+        return token.inner(pointer, key)
     try:
         source = load_json(token.text, "")
     except PolicyEvalError:
         return None
-    inner = source.location(pointer)
+    inner = source.location(pointer, key=key)
     if inner.line is None or inner.column is None or inner.end_line is None or inner.end_column is None:
         return None
     starts = line_starts(token.text)

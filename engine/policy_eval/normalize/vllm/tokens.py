@@ -19,7 +19,7 @@ _MODEL = re.compile(r"--model(=.+|$)", re.DOTALL)
 _CONFIG = re.compile(r"--config(=.+|$)", re.DOTALL)
 _SERVED_NAME = re.compile(r"--served[-_]model[-_]name(=.+|$)", re.DOTALL)
 
-Places = Callable[[str], Location | None]
+Places = Callable[[str, bool], Location | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +27,9 @@ class Token:
     """One word for the parser. Every part that cannot be known is one UNKNOWN character in ``text``.
 
     ``place`` locates characters of ``text``; ``inner``, where the word is JSON put together from other words or
-    from YAML, locates the value at a JSON Pointer. ``unknown`` says why parts are unknown. ``open`` marks a
-    stand-in for any number of words (a configuration file that cannot be read), ``argument`` one that is known
-    to be no option. ``leaves`` are the words that JSON was put together from.
+    from YAML, locates the value (or, with true, the key) at a JSON Pointer. ``unknown`` says why parts are
+    unknown. ``open`` marks a stand-in for any number of words (a configuration file that cannot be read),
+    ``argument`` one that is known to be no option. ``leaves`` are the words that JSON was put together from.
     """
 
     text: str
@@ -180,7 +180,7 @@ def _gather_dotted(tokens: list[Token]) -> list[Token]:
     kept: list[Token] = []
     trees: dict[str, dict[str, Any]] = {}
     first: dict[str, Token] = {}
-    leaves: dict[str, dict[str, Token]] = {}
+    leaves: dict[str, dict[str, tuple[Token, Token]]] = {}
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -204,38 +204,38 @@ def _gather_dotted(tokens: list[Token]) -> list[Token]:
         else:
             parsed = from_json_or_text(value.text, value)
         pointer = "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in path)
-        leaves.setdefault(key, {})[pointer] = value
+        leaves.setdefault(key, {})[pointer] = (token.part(0, len(name)), value)
         first.setdefault(key, token)
         for part in reversed(path):
             parsed = {part: parsed}
         _update(trees.setdefault(key, {}), parsed)
     for key, tree in trees.items():
         found = leaves[key]
-        reasons = "; ".join(dict.fromkeys(leaf.unknown for leaf in found.values() if leaf.unknown))
+        values = tuple(value for _, value in found.values())
+        reasons = "; ".join(dict.fromkeys(value.unknown for value in values if value.unknown))
         option = first[key].part(0, len(key)).spelled(key)
         value = Token(
             # As vLLM writes it; only the stand-in for unknown parts must stay one character.
             text=json.dumps(tree, ensure_ascii=not reasons),
-            place=lambda _start, _end, option=option, found=found: next(iter(found.values())).location,  # type: ignore[misc]
+            place=lambda _start, _end, values=values: values[0].location,  # type: ignore[misc]
             unknown=reasons or None,
-            inner=lambda pointer, found=found: _leaf_place(pointer, found),  # type: ignore[misc]
-            leaves=tuple(found.values()),
+            inner=lambda pointer, key, found=found: _leaf_place(pointer, key, found),  # type: ignore[misc]
+            leaves=values,
         )
         kept += [option, value]
     return kept
 
 
-def _leaf_place(pointer: str, leaves: dict[str, Token]) -> Location | None:
+def _leaf_place(pointer: str, key: bool, leaves: dict[str, tuple[Token, Token]]) -> Location | None:
     """The place of the last dotted option that set the value at ``pointer``, or something in or around it."""
-    exact = leaves.get(pointer)
-    if exact is not None:
-        return exact.location
-    near = [
-        token
-        for path, token in leaves.items()
-        if path.startswith(f"{pointer}/") or pointer.startswith(f"{path}/")
-    ]
-    return near[-1].location if near else None
+    near = leaves.get(pointer)
+    if near is None:
+        for path, pair in leaves.items():
+            if path.startswith(f"{pointer}/") or pointer.startswith(f"{path}/"):
+                near = pair
+    if near is None:
+        return None
+    return near[0 if key else 1].location
 
 
 def _update(original: dict[str, Any], update: dict[str, Any]) -> None:
