@@ -14,6 +14,7 @@ from typing import Any
 from policy_eval.cel.limits import Limits
 from policy_eval.cel.tree import Has, Index, Logic, Macro, Name, Node, Select, Unary, children
 from policy_eval.cel.types import MISSING, Nullable, Record, Type
+from policy_eval.cel.values import EXACT
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _MAX_BLOCKS = 14  # CPython allows 20 nested loops and tries
@@ -144,7 +145,7 @@ class Writer:
         """The code of a constant: an int, a word in quotes, or the name of an entry in the table of constants."""
         if type(value) is str and _WORD.fullmatch(value):
             return f"'{value}'"
-        if type(value) is int:
+        if type(value) is int and -EXACT <= value <= EXACT:
             return str(value) if value >= 0 else f"({value})"
         # One entry a type and value, so that 1 and 1.0 stay apart; what cannot be compared is told by identity.
         key = (type(value), value if type(value) in (str, int, float) else id(value))
