@@ -1,9 +1,10 @@
 """Checked policy files kept as data, so that an unchanged file is neither parsed nor checked again.
 
-An entry is JSON (never code), keyed by the text of the file, the version of this package and the config schema
-that its expressions were checked against. Entries of the bundled files ship with the package; others live in the
-user's cache folder (XDG_CACHE_HOME), each written whole under a name of its own and then renamed, so that
-writers and readers never meet half an entry. An entry that is damaged is ignored.
+An entry is JSON (never code) and names what it was made from: the text of the file, the version of this package
+and the config schema that its expressions were checked against; one made from anything else is not used. Entries
+of the bundled files ship with the package; others live in the user's cache folder (XDG_CACHE_HOME), each
+written whole under a name of its own and then renamed, so that writers and readers never meet half an entry. An
+entry that is damaged is ignored.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import json
 import os
 from collections.abc import Iterable
 from functools import cache
-from hashlib import sha256
 from typing import Any
+from zlib import crc32
 
 from policy_eval import __version__
 from policy_eval.cel import Node, from_data, to_data
@@ -24,7 +25,7 @@ from policy_eval.releases import Releases
 from policy_eval.resources import data_folder
 
 # Raise it when the form of an entry or the meaning of a tree changes within a version.
-_FORMAT = 1
+_FORMAT = 2
 _MAX_ENTRY = 16 * 1024 * 1024
 _CLASSES = {
     kind.__name__: kind for kind in (Derivation, DerivationRule, Location, Named, Policy, Releases, Rule)
@@ -35,54 +36,69 @@ Kept = Derivation | Policy | Releases
 SHIPPED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compiled.json")
 
 
-def key(text: str) -> str:
-    """The key of a policy file with this text."""
-    return sha256(f"{_context()}\0{text}".encode()).hexdigest()
-
-
-@cache
-def _context() -> str:
-    with open(os.path.join(data_folder("schemas"), "config.schema.json"), "rb") as file:
-        schema = sha256(file.read()).hexdigest()
-    return f"{__version__} {_FORMAT} {schema}"
-
-
-def read(entry: str, file: str) -> Kept | None:
-    """What is kept under a key, as if read from ``file``; None when there is nothing that can be used."""
+def read(text: str, file: str) -> Kept | None:
+    """What was kept of a policy file with this text, as if read from ``file``; None when nothing can be used."""
+    name = _name(text)
     try:
-        found = _shipped().get(entry)
-        if found is None:
-            path = _path(entry)
-            if os.path.getsize(path) > _MAX_ENTRY:
-                return None
-            with open(path, encoding="utf-8") as stream:
-                digest, text = stream.readline().strip(), stream.read()
-            if sha256(text.encode()).hexdigest() != digest:
-                return None
-            found = json.loads(text)
-        decoded = _decode(found, file)
+        entry = _shipped().get(name) or _from_disk(name)
+        # The name is a checksum: two texts may share it, so the entry holds the whole text it was made from.
+        if entry["text"] != text or entry["context"] != _context():
+            return None
+        found = _decode(entry["found"], file)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, PolicyEvalError):
         return None
-    return decoded if isinstance(decoded, Kept) else None
+    return found if isinstance(found, Kept) else None
 
 
-def write(entry: str, found: Kept) -> None:
-    """Keep something under a key. A folder that cannot be written is no error: the next run parses again."""
-    path = _path(entry)
+def write(text: str, found: Kept) -> None:
+    """Keep what a policy file with this text holds. A folder that cannot be written is no error."""
+    path = _path(_name(text))
     part = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-    text = json.dumps(_encode(found), separators=(",", ":"))
+    content = json.dumps(_entry(text, found), separators=(",", ":"))
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(part, "x", encoding="utf-8") as stream:
-            stream.write(f"{sha256(text.encode()).hexdigest()}\n{text}")
+            stream.write(f"{crc32(content.encode())}\n{content}")
         os.replace(part, path)
     except OSError:
         return
 
 
-def _path(entry: str) -> str:
+def ship(files: Iterable[tuple[str, Kept]]) -> str:
+    """The content of the file that ships with the package: an entry for each text and what it holds."""
+    entries = {_name(text): _entry(text, found) for text, found in files}
+    return json.dumps(entries, separators=(",", ":"), sort_keys=True) + "\n"
+
+
+def _name(text: str) -> str:
+    return f"{crc32(text.encode('utf-8', 'surrogatepass')):08x}-{len(text)}"
+
+
+def _entry(text: str, found: Kept) -> dict[str, Any]:
+    return {"context": _context(), "text": text, "found": _encode(found)}
+
+
+@cache
+def _context() -> str:
+    with open(os.path.join(data_folder("schemas"), "config.schema.json"), "rb") as file:
+        schema = file.read()
+    return f"{__version__} {_FORMAT} {crc32(schema)} {len(schema)}"
+
+
+def _from_disk(name: str) -> Any:
+    path = _path(name)
+    if os.path.getsize(path) > _MAX_ENTRY:
+        raise ValueError
+    with open(path, encoding="utf-8") as stream:
+        checksum, content = stream.readline().strip(), stream.read()
+    if checksum != str(crc32(content.encode())):
+        raise ValueError
+    return json.loads(content)
+
+
+def _path(name: str) -> str:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "policy-eval", f"{entry}.json")
+    return os.path.join(base, "policy-eval", f"{name}.json")
 
 
 @cache
@@ -93,12 +109,6 @@ def _shipped() -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def ship(files: Iterable[tuple[str, Kept]]) -> str:
-    """The text of the file of entries that ships with the package, for the given texts and what they hold."""
-    entries = {key(text): _encode(found) for text, found in files}
-    return json.dumps(entries, separators=(",", ":"), sort_keys=True) + "\n"
 
 
 def _encode(value: Any) -> Any:

@@ -62,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"Commands: {', '.join(COMMANDS)}. "
         "Exit codes: 0 approved or not applicable, 1 rejected, 2 could not decide.",
         allow_abbrev=False,
+        # A width of its own keeps argparse from importing shutil, and with it every compressor, to ask for one.
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
     )
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="configurations; a folder is walked; - is standard input")

@@ -9,7 +9,6 @@ from typing import Any
 from policy_eval import cel
 from policy_eval.derive import derive
 from policy_eval.errors import PolicyEvalError, Problem
-from policy_eval.explain import explain as why
 from policy_eval.model import Document, DocumentReport, Finding, Outcome, Report
 from policy_eval.pack import Pack, load_pack
 from policy_eval.policy import Expression, Named, Policy, Rule
@@ -236,6 +235,8 @@ class Evaluator:
 
             def add(finding: Finding, expression: Expression, variables: Sequence[Named] = variables) -> None:
                 if explain:
+                    from policy_eval.explain import explain as why
+
                     finding = replace(finding, explanation=why(document, config, expression, variables))
                 findings.append(finding)
 

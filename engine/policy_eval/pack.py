@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from policy_eval import cache, load
 from policy_eval.cache import Kept
@@ -98,20 +97,21 @@ class _Reader:
 def parse_file(file: str, *, cached: bool = True) -> Kept:
     """What a policy file holds; from the cache when the file has not changed. Raises PolicyEvalError."""
     text, label = load.read_text(file), _label(file)
-    entry = cache.key(text)
-    if cached and (kept := cache.read(entry, label)):
+    if cached and (kept := cache.read(text, label)):
         return kept
     source = load.load_json(text, label) if file.endswith(".json") else load.load_yaml(text, label)
     kind = source.value.get("kind") if isinstance(source.value, dict) else None
     if kind not in _KINDS:
         where = source.location("/kind" if isinstance(source.value, dict) and "kind" in source.value else "")
+        from difflib import get_close_matches
+
         close = get_close_matches(str(kind), _KINDS, n=1)
         known = ", ".join(f"`{name}`" for name in _KINDS)
         help_text = f"did you mean `{close[0]}`?" if close else f"its `kind` must be one of {known}"
         raise PolicyEvalError(Problem(message="not a policy file", location=where, help=help_text))
     found = _KINDS[kind](source)
     if cached:
-        cache.write(entry, found)
+        cache.write(text, found)
     return found
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -125,6 +124,8 @@ def _either(options: list[str]) -> str:
 
 
 def _did_you_mean(found: object, known: list[str]) -> str | None:
+    from difflib import get_close_matches
+
     if isinstance(found, str) and (close := get_close_matches(found, known, n=1)):
         return f"did you mean `{close[0]}`?"
     return f"known here: {', '.join(f'`{name}`' for name in known[:40])}" if known else None

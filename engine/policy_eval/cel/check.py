@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from policy_eval.cel.errors import Error, EvaluationError
 from policy_eval.cel.limits import DEFAULT, Limits
@@ -385,16 +384,17 @@ class _Checker:
         return self.fault(node, f"`{node.op}` does not take {phrase(left)} and {phrase(right)}", help_text)
 
     def call(self, node: Call, local: Mapping[str, Type]) -> Type:
-        from policy_eval.cel.functions import OVERLOADS
+        from policy_eval.cel import functions
 
+        functions_known = functions.by_name()
         full = self.unknown_qualifier(node, local)
-        if full is not None and not any(one.member for one in OVERLOADS.get(node.function, ())):
-            known = [name for name in OVERLOADS if "." in name]
+        if full is not None and not any(one.member for one in functions_known.get(node.function, ())):
+            known = [name for name in functions_known if "." in name]
             return self.fault(node, f"there is no function `{full}`", _did_you_mean(full, known))
         args = [self.of(arg, local) for arg in node.args]
-        overloads = [one for one in OVERLOADS.get(node.function, ()) if one.member == node.member]
+        overloads = [one for one in functions_known.get(node.function, ()) if one.member == node.member]
         if not overloads:
-            return self.no_function(node, OVERLOADS)
+            return self.no_function(node, functions_known)
         results = [found for one in overloads if (found := apply(one, args)) is not None]
         if not results:
             forms = ", ".join(f"`{_form(one)}`" for one in overloads[:4]) + (
@@ -479,6 +479,8 @@ def _form(overload: Overload) -> str:
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
     close = get_close_matches(name[:100], list(known), n=1, cutoff=0.6)
     return f"did you mean `{close[0]}`?" if close else None
 

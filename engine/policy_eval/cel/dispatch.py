@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from policy_eval.cel.errors import EvaluationError
-from policy_eval.cel.functions import OVERLOADS
+from policy_eval.cel.functions import by_name
 from policy_eval.cel.types import (
     BOOL,
     BYTES,
@@ -56,7 +56,7 @@ def call(function: str, member: bool, args: list[Any]) -> Any:
 def _find(function: str, member: bool, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
     if not all(kind in PHRASES for kind in kinds):
         return None
-    for overload in OVERLOADS.get(function, ()):
+    for overload in by_name().get(function, ()):
         if overload.member == member and _takes(overload, kinds):
             found: Callable[..., Any] = overload.call
             return found
@@ -85,7 +85,7 @@ def _accepts(wanted: Type, kind: type) -> bool:
 
 
 def _mismatch(function: str, member: bool, args: list[Any]) -> str:
-    if function not in OVERLOADS:
+    if function not in by_name():
         return f"there is no function `{function}`"
     if member:
         given = ", ".join(map(describe, args[1:]))

@@ -93,7 +93,7 @@ def _parser() -> Any:
     from policy_eval.cel import functions, grammar
     from policy_eval.cel.lower import Lower
 
-    return grammar.parser(Lower(frozenset(name for name in functions.OVERLOADS if "." in name)))
+    return grammar.parser(Lower(frozenset(name for name in functions.by_name() if "." in name)))
 
 
 def _parse(expression: str) -> Node:

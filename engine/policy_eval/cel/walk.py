@@ -142,7 +142,19 @@ def _call(walker: Walker, node: Call, scope: Scope) -> Any:
         args, unknown = found, None
         for arg in args:
             walker.charge(walker.size(arg) // 1000)
+        if node.function == "matches" and type(node.args[-1]) is not Literal and type(args[-1]) is str:
+            _pay_pattern(walker, args[-1])
     return walker.built(call(node.function, node.member, args)) if unknown is None else unknown
+
+
+def _pay_pattern(walker: Walker, pattern: str) -> None:
+    """Account for compiling a regular expression that is not in the text of the expression."""
+    if pattern not in walker.patterns:
+        walker.patterns.add(pattern)
+        walker.charge(_PATTERN)
+
+
+_PATTERN = 2000  # steps: such a pattern may take a tenth of a second
 
 
 def _direct(value: Any) -> Unknown | None:

@@ -67,6 +67,7 @@ class Walker:
         self.steps = 0
         self.watch = watch
         self.seen: dict[int, tuple[Any, Unknown | None, int]] = {}
+        self.patterns: set[str] = set()
 
     def value(self, node: Node, scope: Scope) -> Any:
         """The value of a node: a CEL value or an `Unknown`. Raises `EvaluationError`."""

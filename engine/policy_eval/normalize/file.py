@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -144,6 +143,8 @@ def shape_named(name: str) -> Shape:
     for shape in shapes:
         if shape.name == name:
             return shape
+    import difflib
+
     names = [shape.name for shape in shapes]
     close = difflib.get_close_matches(name, names, 1)
     advice = f"did you mean `{close[0]}`? " if close else ""
