@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from policy_eval.errors import NothingFound, Problem
+from policy_eval.errors import NothingFound, PolicyEvalError, Problem
 from policy_eval.model import Document
-from policy_eval.normalize.item import Item
+from policy_eval.normalize.item import Item, nested_yaml
 from policy_eval.normalize.readers.env_file import env_file
 from policy_eval.normalize.readers.shape import Found, Input, Shape
 from policy_eval.normalize.readers.starts import Origin, container_readings, found_in
@@ -33,13 +33,9 @@ def _services(item: Item) -> list[tuple[str, Item]]:
 
 def read(source: Input) -> Sequence[Found | Document]:
     """The engines that the services start; raises PolicyEvalError where there is none."""
-    outer: dict[str, Text] = {}
-    if source.folder is not None and (dotenv := source.include(".env", None)) is not None:
-        outer = env_file(dotenv)
     found: list[Found] = []
     for item in source.items():
-        for name, service in _services(item):
-            found += _service(name, service, outer, source)
+        found += _engines(item, source, {})
     if not found:
         raise NothingFound(
             Problem(
@@ -51,18 +47,63 @@ def read(source: Input) -> Sequence[Found | Document]:
     return found
 
 
-def _service(name: str, service: Item, outer: Mapping[str, Text], source: Input) -> list[Found]:
-    env = _environment(service, outer, source)
-    entrypoint, command = service.get("entrypoint"), service.get("command")
+def read_file(text: Text, source: Input, env: Mapping[str, Text]) -> list[Found]:
+    """The engines of a compose file that an input starts with the variables ``env``."""
+    return [found for item in nested_yaml(text) for found in _engines(item, source, env)]
+
+
+def _engines(item: Item, source: Input, env: Mapping[str, Text]) -> list[Found]:
+    outer: dict[str, Text] = {}
+    if source.folder is not None and (dotenv := source.include(".env", None)) is not None:
+        outer = env_file(dotenv)
+    outer |= env
+    return [
+        found for name, service in _services(item) for found in _service(name, service, outer, source, item)
+    ]
+
+
+def _service(name: str, service: Item, outer: Mapping[str, Text], source: Input, root: Item) -> list[Found]:
+    layers = _layers(service, source, root, set())
+    env: dict[str, Text] = {}
+    for layer in reversed(layers):
+        env |= _environment(layer, outer, source)
+
+    def stated(key: str) -> Item | None:
+        return next((found for layer in layers if (found := layer.get(key)) is not None), None)
+
+    entrypoint, command = stated("entrypoint"), stated("command")
     words = [interpolated(text, outer) for text in _words(entrypoint)]
     words += [interpolated(text, outer) for text in _words(command)]
-    image = service.get("image")
+    image = stated("image")
     origin = Origin(
         name=f"service {name}",
         input=source,
         image=interpolated(image.text(), outer) if image is not None and image.is_scalar else None,
     )
     return found_in(container_readings(tuple(words), origin.image, env, entrypoint is None), origin)
+
+
+def _layers(service: Item, source: Input, root: Item, seen: set[str]) -> list[Item]:
+    """The service, and those that it `extends`, in this file or in one beside it; the service comes first."""
+    extends = service.get("extends")
+    if extends is None:
+        return [service]
+    name = extends.value if isinstance(extends.value, str) else extends.string("service")
+    file = extends.get("file")
+    place = f"{file.value if file else ''}#{name}"
+    if place in seen:
+        raise PolicyEvalError(
+            Problem(message=f"`extends` comes back to `{str(name)[:80]}`", location=extends.location())
+        )
+    if file is not None and isinstance(file.value, str):
+        items = nested_yaml(source.required(file.value, file.location()))
+        root = items[0] if items else root
+    base = root.get("services", str(name))
+    if base is None:
+        raise PolicyEvalError(
+            Problem(message=f"no service `{str(name)[:80]}` to extend", location=extends.location())
+        )
+    return [service, *_layers(base, source, root, seen | {place})]
 
 
 def _words(item: Item | None) -> list[Text]:

@@ -155,7 +155,30 @@ def container_readings(
             if words and words[0].text == entry[-1] and len(entry) > 1:
                 entry = entry[:-1]
             words = (*entry_words(entry, image), *words)
+        elif not entry and _looks_like_vllm(words, image):
+            readings = read_words((*entry_words(("vllm", "serve"), image), *words), env=env)
+            return [_remarked(reading, image) for reading in readings]
     return read_words(words, env=env)
+
+
+def _looks_like_vllm(words: Sequence[Text], image: Text) -> bool:
+    """Whether arguments for an image whose entry point is not known are options of `vllm serve`."""
+    if not words or not words[0].text.startswith("--"):
+        return False
+    known = set(knowledge()["config_keys"])
+    options = {text.text.partition("=")[0].removeprefix("--").replace("_", "-") for text in words}
+    facts = image_facts(image)
+    return facts.engine in (None, "vllm") and len(options & known) > 0
+
+
+def _remarked(reading: Reading, image: Text) -> Reading:
+    problem = Problem(
+        message="what this image starts is not known; its arguments are read as those of `vllm serve`",
+        location=image.place(),
+        help="state the command: command: [vllm, serve]",
+    )
+    commands = [replace(one, warnings=(*one.warnings, problem)) for one in reading.commands]
+    return replace(reading, commands=tuple(commands))
 
 
 def _launch(start: Start, command: Command, origin: Origin, pinned: Mapping[str, Text]) -> Launch:

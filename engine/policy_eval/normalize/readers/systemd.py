@@ -8,27 +8,35 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from policy_eval.errors import NothingFound, Problem
 from policy_eval.model import Document
+from policy_eval.normalize.readers import compose
 from policy_eval.normalize.readers.env_file import env_file
 from policy_eval.normalize.readers.shape import Found, Input, Shape
 from policy_eval.normalize.readers.starts import Origin, container_readings, found_in
 from policy_eval.normalize.text import Text, join, missing
 
-_SECTION = re.compile(r"^\[Service\]\s*$", re.MULTILINE)
+_SECTION = re.compile(r"^\[(Service|Container)\]\s*$", re.MULTILINE)
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def matches(source: Input) -> bool:
-    """Whether this is a unit file with a `[Service]` section that starts something."""
-    return _SECTION.search(source.text) is not None and "ExecStart" in source.text
+    """Whether this is a unit with a `[Service]` that starts something, or Podman's `[Container]` with an image."""
+    found = _SECTION.search(source.text)
+    return found is not None and (
+        "ExecStart" in source.text if found.group(1) == "Service" else "Image" in source.text
+    )
 
 
 def read(source: Input) -> Sequence[Found | Document]:
     """The engines that `ExecStart=` lines start; raises PolicyEvalError where there is none."""
     env: dict[str, Text] = {}
+    from_files: dict[str, Text] = {}
     starts: list[Text] = []
     warnings: list[Problem] = []
-    for key, value in settings(source.whole):
-        if key == "Environment":
+    run: dict[str, Text] = {}
+    for key, value in settings(source.whole, ("Service", "Container")):
+        if key in ("Image", "Exec", "Entrypoint"):
+            run[key] = value
+        elif key == "Environment":
             if not value.text:
                 env = {}
             for word in split(value):
@@ -36,15 +44,26 @@ def read(source: Input) -> Sequence[Found | Document]:
                 if equals:
                     env[name] = word.slice(len(name) + 1)
         elif key == "EnvironmentFile" and value.text:
-            env |= _file(value, source, warnings)
+            from_files |= _file(value, source, warnings)
         elif key == "ExecStart":
             starts = [*starts, value] if value.text else []
+    # Files are stronger than `Environment=`, wherever they stand.
+    env |= from_files
     found: list[Found] = []
     name = os.path.basename(source.file)
+    image = run.get("Image")
+    if image is not None:
+        words = [*split(run["Entrypoint"])] if "Entrypoint" in run else []
+        words += split(run["Exec"]) if "Exec" in run else []
+        origin = Origin(name=name, input=source, image=image, warnings=tuple(warnings))
+        found += found_in(container_readings(tuple(words), image, env, "Entrypoint" not in run), origin)
     for start in starts:
         at = len(start.text) - len(start.text.lstrip("@-:+!"))
         words = [part for word in split(start.slice(at)) for part in _expanded(word, env)]
         origin = Origin(name=name, input=source, warnings=tuple(warnings))
+        if composed := _compose_file(words, source):
+            found += compose.read_file(composed, source, env)
+            continue
         found += found_in(container_readings(tuple(words), None, env, False), origin)
     if not found:
         raise NothingFound(
@@ -55,6 +74,28 @@ def read(source: Input) -> Sequence[Found | Document]:
             )
         )
     return found
+
+
+def _compose_file(words: Sequence[Text], source: Input) -> Text | None:
+    """The compose file that `docker compose up` takes, where it stands beside the unit."""
+    texts = [word.text for word in words]
+    if not texts or os.path.basename(texts[0]) not in (
+        "docker",
+        "docker-compose",
+        "podman",
+        "podman-compose",
+    ):
+        return None
+    if "up" not in texts or not ("compose" in texts[:2] or texts[0].endswith("-compose")):
+        return None
+    for option in ("-f", "--file"):
+        if option in texts[:-1]:
+            word = words[texts.index(option) + 1]
+            return source.include(word.text, None) or source.required(
+                os.path.basename(word.text), word.place()
+            )
+    names = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+    return next((text for name in names if (text := source.include(name, None)) is not None), None)
 
 
 def _file(value: Text, source: Input, warnings: list[Problem]) -> dict[str, Text]:
@@ -75,8 +116,8 @@ def _file(value: Text, source: Input, warnings: list[Problem]) -> dict[str, Text
     return {}
 
 
-def settings(whole: Text) -> Iterator[tuple[str, Text]]:
-    """Keys and values of the `[Service]` section; a backslash at the end of a line joins the next one."""
+def settings(whole: Text, sections: tuple[str, ...] = ("Service",)) -> Iterator[tuple[str, Text]]:
+    """Keys and values of some sections; a backslash at the end of a line joins the next one."""
     section = ""
     lines: list[tuple[int, int]] = []
     at = 0
@@ -91,7 +132,7 @@ def settings(whole: Text) -> Iterator[tuple[str, Text]]:
         bare = line.strip()
         if bare.startswith("[") and bare.endswith("]"):
             section = bare[1:-1]
-        if section != "Service" or not bare or bare[0] in "#;[" or "=" not in line:
+        if section not in sections or not bare or bare[0] in "#;[" or "=" not in line:
             continue
         key, _, _ = line.partition("=")
         parts = []
@@ -145,7 +186,7 @@ def _expanded(word: Text, env: Mapping[str, Text]) -> list[Text]:
 
 SHAPE = Shape(
     name="systemd",
-    description="systemd service units: ExecStart=, Environment=, EnvironmentFile=",
+    description="systemd service units (ExecStart=, Environment=, EnvironmentFile=) and Podman's .container files",
     matches=matches,
     read=read,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
@@ -11,6 +12,11 @@ from policy_eval.normalize.shell.words import SCRIPT_FOLDER, Include
 from policy_eval.normalize.text import UNKNOWN, Text, join, standing
 
 MAX_DEPTH = 100
+_CARRIERS = frozenset(
+    {"tmux", "screen", "ssh", "su", "runuser", "watch", "script", "kubectl", "gcloud", "pdsh"}
+)
+_REMOTE = frozenset({"ssh", "pdsh", "kubectl", "gcloud"})
+_ENGINE = re.compile(r"\b(?:vllm|sglang)\s+serve\b|-m\s+(?:vllm|sglang)\.")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 
 
@@ -82,6 +88,12 @@ class Runner(Variables):
             self.shell(rest, extra, location)
         elif inner := _inner_shell(words):
             self.shell(words[inner:], extra, location)
+        elif (name.rpartition("/")[2] in _CARRIERS) and (carried := _carried(rest)):
+            kept, self.state = self.state, self.state.copy()
+            if name.rpartition("/")[2] in _REMOTE:
+                self.state.exported.clear()
+            self.shell([standing("-c", location), carried], extra, location)
+            self.state = kept
         else:
             self.note(words, extra, location)
 
@@ -238,6 +250,11 @@ def _with_spaces(parts: list[Text]) -> Iterator[Text]:
 
 def _named(name: str) -> str:
     return f"argument {name} of the script" if name.isdigit() else f"`{name}`"
+
+
+def _carried(words: list[Text]) -> Text | None:
+    """The word that is itself a command line with an engine in it (`tmux new -d "vllm serve …"`)."""
+    return next((word for word in words if " " in word.text and _ENGINE.search(word.text)), None)
 
 
 def _inner_shell(words: list[Text]) -> int:
