@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from policy_eval.errors import Location, PolicyEvalError
-from policy_eval.load import load_json
+from policy_eval.load import Source, load_json
 from policy_eval.load.source import line_starts
 from policy_eval.model import Provenance
 from policy_eval.normalize.text import UNKNOWN
@@ -120,9 +121,8 @@ def _inner_place(token: Token, pointer: str, key: bool) -> Location | None:
     """The place of a part of a JSON value inside a word, or of its key."""
     if token.inner is not None:
         return token.inner(pointer, key)
-    try:
-        source = load_json(token.text, "")
-    except PolicyEvalError:
+    source = _json(token.text)
+    if source is None:
         return None
     inner = source.location(pointer, key=key)
     if inner.line is None or inner.column is None or inner.end_line is None or inner.end_column is None:
@@ -131,6 +131,15 @@ def _inner_place(token: Token, pointer: str, key: bool) -> Location | None:
     return token.place(
         starts[inner.line - 1] + inner.column - 1, starts[inner.end_line - 1] + inner.end_column - 1
     )
+
+
+@lru_cache(maxsize=16)
+def _json(text: str) -> Source | None:
+    """JSON with places, kept for the next key that is looked up in it; None where it is not strict JSON."""
+    try:
+        return load_json(text, "")
+    except PolicyEvalError:
+        return None
 
 
 def _excerpt(where: Location) -> str | None:
