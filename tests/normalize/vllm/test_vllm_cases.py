@@ -61,7 +61,15 @@ def document(case: dict[str, Any]) -> Document:
         else Word(text=None, location=Location(file="env"), unknown=value["unknown"])
         for name, value in case.get("env", {}).items()
     }
-    launch = Launch(name="case", engine="vllm", argv=words(case["argv"]), env=env, files=files)
+    image = case.get("image")
+    launch = Launch(
+        name="case",
+        engine="vllm",
+        argv=words(case["argv"]),
+        env=env,
+        files=files,
+        image=None if image is None else Word(text=image, location=Location(file="image")),
+    )
     found = resolve(
         launch, engine_version=case.get("version"), hf_configs=case.get("hf"), host=case.get("host")
     )
