@@ -149,12 +149,11 @@ def _call(walker: Walker, node: Call, scope: Scope) -> Any:
 
 def _pay_pattern(walker: Walker, pattern: str) -> None:
     """Account for compiling a regular expression that is not in the text of the expression."""
+    from policy_eval.cel.functions.standard import compiled
+
     if pattern not in walker.patterns:
         walker.patterns.add(pattern)
-        walker.charge(_PATTERN)
-
-
-_PATTERN = 2000  # steps: such a pattern may take a tenth of a second
+        walker.charge(compiled(pattern).programsize // 20)
 
 
 def _direct(value: Any) -> Unknown | None:
