@@ -26,6 +26,8 @@ SAME = 1e-6
 # Hostile logits show that something breaks; how much it costs is read off logits as models have them.
 _USUAL = ("plain", "coarse")
 _CAP = 50.0
+# Requests to judge where something is broken already.
+_ENOUGH = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class BrokenRow:
 class Evidence:
     """A behaviour, run.
 
-    Counted over all logits: ``tokens`` generated, requests ``served`` and ``refused``, ``judged`` tokens, and among these
+    Counted over all logits: ``tokens`` generated, requests ``served`` and ``refused``, ``judged`` tokens, and of these
     ``findings`` by invariant. Over usual logits only: ``counted`` tokens; ``missing`` rows; rows ``misaligned``,
     that is kept from another draw than the token's; tokens ``outside`` their row; ``sum_off``, the largest
     |sum of probabilities - 1|; ``ratios``, the trainer's probability of the token over its mask (over the whole
@@ -92,20 +94,25 @@ class Evidence:
         )
 
 
-def gather(behaviour: Behaviour, *, seeds: int, judged_seeds: int) -> Evidence:
-    """Run every shape of logits and all parameters ``seeds`` times; judge the first ``judged_seeds`` of them."""
+def gather(behaviour: Behaviour, *, seeds: int, thorough: bool) -> Evidence:
+    """Run every shape of logits and all parameters ``seeds`` times, and judge the rollouts.
+
+    ``thorough``: all of them. Else one seed's, and no more than needed once something is broken: enough to show
+    damage, not to count it.
+    """
     done = run(behaviour, cases(seeds))
     findings: Counter[str] = Counter()
     broken: BrokenRow | None = None
-    judged = 0
+    judged = requests = 0
     for at, request in enumerate(done.requests):
-        if done.cases[at].seed > judged_seeds:
+        if not thorough and (done.cases[at].seed > 1 or (broken and requests >= _ENOUGH)):
             continue
+        requests += 1
         judged += len(request.token_ids)
         for one in judge_request(request, done.logits[at], "vllm"):
             findings[one.invariant] += 1
-            # People see a usual row if there is one.
-            if broken is None or (broken.case.shape not in _USUAL and done.cases[at].shape in _USUAL):
+            # People see a usual row if there is one; those come first.
+            if broken is None:
                 broken = _broken(done, at, one.position or 0, one.invariant, one.message)
     numbers = _Numbers(done)
     differs = (numbers.kl > SAME) & numbers.present

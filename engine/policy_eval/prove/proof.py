@@ -141,9 +141,8 @@ def prove(
     found: dict[Behaviour, Evidence] = {}
     for at, one in enumerate(dict.fromkeys(jobs)):
         progress(at, len(set(jobs)))
-        fewer = max(2, seeds // 2)
         found[one] = _evidence(
-            one, seeds=seeds if one in through else fewer, judged_seeds=seeds if one in through else 1
+            one, seeds=seeds if one in through else max(2, seeds // 2), thorough=one in through
         )
     progress(1, 1)
     rules = tuple(
