@@ -1,7 +1,7 @@
 """The specification's own cases, section by section, against the counts that must not fall (``floor.json``).
 
-The data is not part of the project: it lies in the folder that `CEL_CONFORMANCE` names, or in ``shared/cel`` beside the
-checkout; without it, this module is skipped and ``test_own_cases`` remains. ``python tests/conformance/test_conformance.py``
+The data is not part of the project: it lies in the folder that `CEL_CONFORMANCE` names, or in ``shared/cel`` beside
+the checkout; without it, only ``test_own_cases`` remains. ``python tests/conformance/test_conformance.py``
 prints the table and every case that did not pass; with ``--write`` it also writes the floor.
 """
 
