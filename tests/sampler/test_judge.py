@@ -117,6 +117,29 @@ def test_no_smaller_token_stays_in_place_of_a_larger() -> None:
         assert (not found) == consistent, (mask, found)
 
 
+def test_what_becomes_a_tie_in_bf16_may_fall_either_way() -> None:
+    """1.001 and 1.002 are one number in bf16, and so a tie at the nucleus there; in fp32 the larger one stays."""
+    near = [1.001, 1.002, -3.0, -3.0, -3.0, -3.0]
+    for mask, dtype, consistent in (
+        ([0], "bf16", True),
+        ([1], "bf16", True),
+        ([0], "fp32", False),
+        ([1], "fp32", True),
+    ):
+        for semantics in ("vllm", "sglang-torch"):
+            found = judge(
+                torch.tensor([near]),
+                [RowParams(top_k=1, top_p=0.4)],
+                [mask],
+                None,
+                mask,
+                vocab_size=6,
+                semantics=semantics,  # type: ignore[arg-type]
+                dtype=dtype,  # type: ignore[arg-type]
+            )
+            assert (not found) == consistent, (mask, dtype, semantics, found)
+
+
 @settings(max_examples=120, deadline=None)
 @given(data=st.data(), semantics=st.sampled_from(list(SEMANTICS)))
 def test_a_sampler_in_low_precision_is_judged_consistent(data: st.DataObject, semantics: Name) -> None:

@@ -228,7 +228,7 @@ def test_files_that_are_no_logits(rollout: Any, capsys: pytest.CaptureFixture[st
     attempt()
 
 
-def test_schema_and_reader_agree(shared: Path) -> None:
+def test_schema_and_reader_agree() -> None:
     schema = json.loads((Path(data_folder("schemas")) / "rollout.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
@@ -246,6 +246,11 @@ def test_schema_and_reader_agree(shared: Path) -> None:
         assert validator.is_valid(record) == ("allowed_token_ids" in change), change
     assert list(command._SEMANTICS) == list(SEMANTICS)
     assert list(command._DTYPES) == list(DTYPES)
+
+
+def test_recordings_follow_the_schema(shared: Path) -> None:
+    schema = json.loads((Path(data_folder("schemas")) / "rollout.schema.json").read_text(encoding="utf-8"))
+    validator = jsonschema.Draft202012Validator(schema)
     for name in RECORDINGS:
         with open(shared / "recordings" / f"{name}.jsonl", encoding="utf-8") as file:
             for line in file:

@@ -104,7 +104,7 @@ def bounds(
             low, high = one.positive()
             fewest, most = torch.minimum(fewest, low), torch.minimum(most, high)
         # The largest always stays; it is known where nothing else can exceed it.
-        first = one.could_exceed(one.finite) == 0
+        first = one.could_exceed(one.finite, or_equal=True) == 0
         fewest = torch.where(first, fewest.clamp(min=1), fewest)
         most = torch.where(first, most.clamp(min=1), most)
     return Bounds(z=one.z, error=error, size=one.size, tie=one.tie, fewest=fewest, most=most, cut_by=cut_by)
@@ -161,12 +161,13 @@ class _Row:
         _, tie, size = torch.unique(self.tie, return_inverse=True, return_counts=True)
         self.tie, self.size = tie, size[tie]
 
-    def could_exceed(self, among: Tensor) -> Tensor:
-        """How many of ``among`` may be larger than each token, its tie not counted: int64 [V]."""
+    def could_exceed(self, among: Tensor, *, or_equal: bool = False) -> Tensor:
+        """How many of ``among`` may be larger than each token (or equal to it), its tie not counted: int64 [V]."""
         high = self.high[among].sort().values
-        more = len(high) - torch.searchsorted(high, self.low, right=True)
-        # Where there is a rounding error, a tie counts itself.
-        return more - torch.where((self.high > self.low) & among, self.size, 0)
+        more = len(high) - torch.searchsorted(high, self.low, right=not or_equal)
+        # Where there is a rounding error, or equality counts, a tie counts itself.
+        itself = among & (or_equal | (self.high > self.low))
+        return more - torch.where(itself, self.size, 0)
 
     def must_exceed(self, among: Tensor) -> Tensor:
         """How many of ``among`` are surely larger than each token: int64 [V]."""
@@ -187,7 +188,8 @@ class _Row:
 
     def top_k(self, k: int, sure: Tensor, maybe: Tensor, *, ties_kept: bool) -> tuple[Tensor, Tensor]:
         """Keep the k largest of what is left; with ``ties_kept`` also all that equal the k-th."""
-        could, surely = self.could_exceed(maybe), self.must_exceed(sure)
+        # Two tokens that become equal both stay, or either may rank first.
+        could, surely = self.could_exceed(maybe, or_equal=not ties_kept), self.must_exceed(sure)
         if ties_kept:
             return self._whole(could < k, surely < k)
         return torch.minimum((k - could).clamp(min=0), self.size), torch.minimum(

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -133,9 +133,21 @@ def _locate_fault(text: str, file: str, line: int) -> None:
 
 
 def _on_line(problem: Problem, line: int) -> Problem:
-    if problem.location is None:
-        return problem
-    return replace(problem, location=replace(problem.location, line=line, end_line=line))
+    place = _at_line(problem.location, line) if problem.location else None
+    return Problem(message=problem.message, location=place, help=problem.help)
+
+
+def _at_line(place: Location, line: int) -> Location:
+    """A place in the text of one line, as a place in the file."""
+    return Location(
+        file=place.file,
+        line=line,
+        column=place.column,
+        end_line=line if place.end_line else None,
+        end_column=place.end_column,
+        pointer=place.pointer,
+        source_line=place.source_line,
+    )
 
 
 class _Check:
@@ -151,7 +163,7 @@ class _Check:
                 place = load_json(self.text, self.file).location(pointer, key=key)
             except PolicyEvalError:
                 place = Location(file=self.file, column=1, pointer=pointer)
-            place = replace(place, line=self.line, end_line=self.line if place.end_line else None)
+            place = _at_line(place, self.line)
             self.problems.append(Problem(message=message, location=place, help=advice))
 
     def request(self, value: Any) -> None:
