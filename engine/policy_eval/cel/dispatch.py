@@ -28,7 +28,7 @@ from policy_eval.cel.types import (
     Type,
     TypeParam,
 )
-from policy_eval.cel.values import PHRASES, Duration, Optional, Timestamp, TypeValue, UInt, describe
+from policy_eval.cel.values import PHRASES, Duration, Optional, Timestamp, TypeValue, UInt, describe, signed
 
 _CLASSES: dict[Type, type] = {
     NULL: type(None),
@@ -46,6 +46,9 @@ _CLASSES: dict[Type, type] = {
 
 def call(function: str, member: bool, args: list[Any]) -> Any:
     """The value of a function. Raises `EvaluationError` when no overload takes the arguments, or its own."""
+    for arg in args:
+        if type(arg) is int:
+            signed(arg)
     found = _find(function, member, tuple(map(type, args)))
     if found is None:
         raise EvaluationError(_mismatch(function, member, args))

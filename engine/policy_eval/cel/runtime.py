@@ -176,12 +176,21 @@ def apply(function: str, member: bool, *args: Any) -> Any:
         if kind not in _PLAIN or (kind is str and len(arg) >= _LONG):
             raise UNDECIDED
     try:
+        if function == "matches" and _search_costs(args):
+            raise UNDECIDED
         found = call(function, member, list(args))
     except LimitExceeded:
         raise Stop from None
     if type(found) in (str, bytes, list, dict) and len(found) >= _SHORT:
         raise UNDECIDED
     return found
+
+
+def _search_costs(args: tuple[Any, ...]) -> bool:
+    """Whether the walker charges for a search."""
+    from policy_eval.cel.functions.standard import search_steps
+
+    return len(args) == 2 and type(args[0]) is type(args[1]) is str and search_steps(*args) > 0
 
 
 NAMES: dict[str, Any] = {

@@ -142,18 +142,19 @@ def _call(walker: Walker, node: Call, scope: Scope) -> Any:
         args, unknown = found, None
         for arg in args:
             walker.charge(walker.size(arg) // 1000)
-        if node.function == "matches" and type(node.args[-1]) is not Literal and type(args[-1]) is str:
-            _pay_pattern(walker, args[-1])
+        if node.function == "matches" and len(args) == 2 and type(args[0]) is type(args[1]) is str:
+            _pay_search(walker, args[0], args[1], written=type(node.args[-1]) is Literal)
     return walker.built(call(node.function, node.member, args)) if unknown is None else unknown
 
 
-def _pay_pattern(walker: Walker, pattern: str) -> None:
-    """Account for compiling a regular expression that is not in the text of the expression."""
-    from policy_eval.cel.functions.standard import compiled
+def _pay_search(walker: Walker, text: str, pattern: str, *, written: bool) -> None:
+    """Account for a search, and for compiling a pattern that is not ``written`` in the expression."""
+    from policy_eval.cel.functions.standard import compiled, search_steps
 
-    if pattern not in walker.patterns:
+    if not written and pattern not in walker.patterns:
         walker.patterns.add(pattern)
         walker.charge(compiled(pattern).programsize // 20)
+    walker.charge(search_steps(text, pattern))
 
 
 def _direct(value: Any) -> Unknown | None:

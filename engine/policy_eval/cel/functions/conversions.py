@@ -25,7 +25,7 @@ from policy_eval.cel.types import (
     UINT,
     Overload,
 )
-from policy_eval.cel.values import INT_MAX, INT_MIN, SECOND, UINT_MAX, Timestamp, UInt
+from policy_eval.cel.values import INT_MIN, SECOND, UINT_MAX, Timestamp, UInt, signed
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED: Final = re.compile(r"[0-9]+")
@@ -48,9 +48,7 @@ def _same(value: Any) -> Any:
 
 def to_int(value: int) -> int:
     """An int of any kind as a signed one, or an error."""
-    if INT_MIN <= value <= INT_MAX:
-        return int(value)
-    raise EvaluationError("the number does not fit into a signed 64-bit integer")
+    return signed(int(value))
 
 
 def int_of_double(value: float) -> int:

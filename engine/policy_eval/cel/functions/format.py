@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 
 from policy_eval.cel.errors import EvaluationError
-from policy_eval.cel.functions.conversions import bool_text, double_text, int_text
+from policy_eval.cel.functions.conversions import bool_text, double_of_int, double_text, int_text
 from policy_eval.cel.functions.overloads import bounded, from_utf8, method, utf8
 from policy_eval.cel.types import STRING, ListType, Overload
 from policy_eval.cel.values import Duration, Timestamp, TypeValue, UInt, describe, entries, too_deep
@@ -75,7 +75,7 @@ def _fixed(verb: str, precision: str | None, value: Any) -> str:
     digits = 6 if precision is None else int(precision[:4])
     if digits > _PRECISION:
         raise EvaluationError(f"a precision is {_PRECISION} at most")
-    number = float(value)
+    number = value if type(value) is float else double_of_int(value)
     return _special(number) or format(number, f".{digits}{verb}")
 
 
