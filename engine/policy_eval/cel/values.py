@@ -193,6 +193,13 @@ def type_of(value: Any) -> TypeValue:
     return found
 
 
+def signed(value: int) -> int:
+    """The int, if it has 64 bits, as those of CEL do. Raises `EvaluationError` when it has more."""
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise EvaluationError("the number does not fit into a signed 64-bit integer")
+
+
 def too_deep() -> LimitExceeded:
     """The error for a value that is nested too deep, as one that contains itself is."""
     return LimitExceeded(f"a value is nested more than {_DEPTH} deep, or contains itself")
@@ -315,6 +322,8 @@ def lookup(of: dict[Any, Any], key: Any, default: Any, strict: bool = True) -> A
     if kind is str:
         return of.get(key, default)
     if kind in _NUMBERS or kind is bool:
+        if strict and kind is int:
+            signed(key)
         if key == 0 or key == 1:
             return of.get(_Probe(key), default)
         return of.get(key, default) if key == key else default
@@ -330,7 +339,7 @@ def list_index(key: Any) -> int | None:
     """
     kind = type(key)
     if kind is int:
-        return key  # type: ignore[no-any-return]
+        return signed(key)
     if kind is UInt:
         return int(key)
     if kind is float:
@@ -350,6 +359,8 @@ def make_map(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
         kind = type(key)
         if kind is not str and kind not in (int, bool, UInt):
             raise EvaluationError(f"{describe(key)} cannot be the key of a map")
+        if kind is int:
+            signed(key)
         if key not in found:
             found[key] = value
         elif kind is str or lookup(found, key, _NOTHING) is not _NOTHING:
