@@ -79,6 +79,41 @@ def bounds(
     z = processed / (row.temperature or 1.0)
     if table.on_probabilities:
         error = torch.where(z.isfinite(), error + torch.finfo(dtype).eps / 2 * ((z - z.max()).abs() + 6), 0.0)
+    joint = table.joint or (table.joint_without_min_p and row.min_p == 0)
+    if joint or table.on_probabilities or row.temperature == 0 or not 0 < row.top_k < len(z):
+        return _decide(z, error, edited, row, table, dtype, joint)
+    # Every filter keeps a head of the falling order, so what surely lies below k others is out, whichever filter
+    # comes first: only the few others need a closer look.
+    near = z + error >= torch.topk(z - error, row.top_k).values[-1]
+    few = _decide(z[near], error[near], edited[near], row, table, dtype, joint)
+
+    def spread(values: Tensor, rest: Tensor) -> Tensor:
+        return rest.masked_scatter(near, values)
+
+    none = torch.zeros_like(near, dtype=torch.int64)
+    cut_by = {name: spread(cut, torch.zeros_like(near)) for name, cut in few.cut_by.items()}
+    cut_by["top_k"] = cut_by.get("top_k", torch.zeros_like(near)) | ~near
+    return Bounds(
+        z=z,
+        error=error,
+        size=spread(few.size, none + 1),
+        tie=spread(few.tie, torch.arange(len(z)) + len(few.z)),
+        fewest=spread(few.fewest, none),
+        most=spread(few.most, none),
+        cut_by=cut_by,
+    )
+
+
+def _decide(
+    z: Tensor,
+    error: Tensor,
+    edited: Tensor,
+    row: RowParams,
+    table: Semantics,
+    dtype: torch.dtype,
+    joint: bool,
+) -> Bounds:
+    """``bounds`` of the tokens given: all of a row, or all that its top_k may leave."""
     one = _Row(z, error, edited, dtype)
     fewest, most = one.size, one.size
     cut_by: dict[Filter, Tensor] = {}
@@ -86,12 +121,11 @@ def bounds(
         fewest, most = one.top_k(1, one.finite, one.finite, ties_kept=False)
         cut_by["top_k"] = most == 0
     elif row.temperature != 0:
-        joint = table.joint or (table.joint_without_min_p and row.min_p == 0)
         for name in table.filters:
             sure, maybe = (fewest >= one.size) & one.finite, (most > 0) & one.finite
             if name == "min_p" and row.min_p > 0:
                 low, high = one.min_p(row.min_p)
-            elif name == "top_k" and 0 < row.top_k < len(raw):
+            elif name == "top_k" and 0 < row.top_k < len(z):
                 low, high = one.top_k(row.top_k, sure, maybe, ties_kept=table.top_k_ties)
             elif name == "top_p":
                 left = (one.finite, one.finite) if joint else (sure, maybe)
