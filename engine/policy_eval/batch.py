@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from policy_eval.errors import NothingFound, PolicyEvalError, Problem
 from policy_eval.evaluate import Evaluator
 from policy_eval.model import Document, DocumentReport
 from policy_eval.overrides import Setting, apply_settings
+from policy_eval.record import record, replace
 
 # Below this many files, starting processes costs more than it saves.
 _WORTH_PROCESSES = 64
@@ -20,21 +21,21 @@ _CHUNK = 16
 SUFFIXES = (".json", ".yaml", ".yml", ".toml", ".sh", ".service", ".container", ".env.sh")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Request:
     """What to do with each file: the reader, the facts stated by the caller, the policies."""
 
     policies: Sequence[str] | None = None
     reader: str | None = None
     engine_version: str | None = None
-    hf_configs: Mapping[str, Any] = field(default_factory=dict)
+    hf_configs: Mapping[str, Any] = MappingProxyType({})
     settings: tuple[Setting, ...] = ()
     first: bool = False
     explain: bool = False
     cached: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Verdict:
     """What came of one file. ``skipped``: found in a folder, and it configures no engine."""
 

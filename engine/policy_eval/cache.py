@@ -21,6 +21,7 @@ from policy_eval.cel import Node, from_data, to_data
 from policy_eval.derive import Derivation, DerivationRule
 from policy_eval.errors import Location, PolicyEvalError
 from policy_eval.policy import Expression, Named, Policy, Rule
+from policy_eval.record import fields
 from policy_eval.releases import Releases
 from policy_eval.resources import data_folder
 
@@ -117,8 +118,8 @@ def _encode(value: Any) -> Any:
         return ["Expression", value.text, _encode(value.location), to_data(value.node)]
     if type(value).__name__ in _CLASSES:
         # The file is where the entry is read, not where it was written.
-        fields = (name for name in type(value).__slots__ if name != "file")
-        return [type(value).__name__, {name: _encode(getattr(value, name)) for name in fields}]
+        names = (name for name in fields(value) if name != "file")
+        return [type(value).__name__, {name: _encode(getattr(value, name)) for name in names}]
     if isinstance(value, tuple):
         return ["tuple", [_encode(item) for item in value]]
     return ["data", value] if isinstance(value, (list, dict)) else value
@@ -137,7 +138,7 @@ def _decode(data: Any, file: str) -> Any:
         return tuple(_decode(item, file) for item in content)
     if kind == "data":
         return content
-    fields = {name: _decode(value, file) for name, value in content.items()}
+    given = {name: _decode(value, file) for name, value in content.items()}
     if kind == "Location":
-        fields["file"] = file
-    return _CLASSES[kind](**fields)
+        given["file"] = file
+    return _CLASSES[kind](**given)

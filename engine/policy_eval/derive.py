@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -23,10 +22,11 @@ from policy_eval.policy import (
     in_order,
     unique,
 )
+from policy_eval.record import record, replace
 from policy_eval.schema import complete, config_type, no_such_fact, schema_problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DerivationRule:
     """Where ``when`` is true the fact is ``value``, or the engine does not start and says ``refuses``.
 
@@ -42,7 +42,7 @@ class DerivationRule:
     versions: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Derivation:
     """How the fact at the JSON Pointer ``derives`` follows from others: ordered rules, the first match decides."""
 
@@ -139,7 +139,7 @@ def derive(document: Document, derivations: Iterable[Derivation], version: str |
     return document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Result:
     """What one derivation comes to: a value, a refusal, or the pointers that are missing."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from policy_eval.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Location:
     """A span of an input. Lines and columns count from 1; columns count characters, not bytes.
 
@@ -32,7 +32,7 @@ class Location:
         return {key: value for key in keys if (value := getattr(self, key)) is not None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Problem:
     """Something wrong with an input: what was found, where, and what to do about it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from policy_eval import cel
@@ -12,12 +11,13 @@ from policy_eval.errors import PolicyEvalError, Problem
 from policy_eval.model import Document, DocumentReport, Finding, Outcome, Report
 from policy_eval.pack import Pack, load_pack
 from policy_eval.policy import Expression, Named, Policy, Rule
+from policy_eval.record import record, replace
 from policy_eval.schema import complete, config_type, no_such_fact, quick_check, schema_problems
 
 _MAX_PLANS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Applied:
     """A policy with those of its rules that speak about one release; ``errors`` runs those of that severity."""
 
@@ -212,7 +212,10 @@ class Evaluator:
             errors = tuple(rule for rule in rules if rule.severity == "error")
             compiled = _rule_set(policy, rules)
             found = _Applied(
-                policy, rules, compiled, compiled if errors == rules else _rule_set(policy, errors)
+                policy=policy,
+                rules=rules,
+                compiled=compiled,
+                errors=compiled if errors == rules else _rule_set(policy, errors),
             )
             self._compiled[policy.name, chosen] = found
         return found

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 from policy_eval.errors import Location, Problem
+from policy_eval.record import record
 
 CONFIG_SCHEMA = "policy-eval/config/v1"
 
 How = Literal["stated", "default", "derived"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Provenance:
     """Where one fact of a document comes from.
 
@@ -39,7 +40,7 @@ class Provenance:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Document:
     """One engine (or trainer) configuration, normalized: ``value`` follows ``schemas/config.schema.json``.
 
@@ -51,7 +52,7 @@ class Document:
 
     name: str
     value: dict[str, Any]
-    provenance: Mapping[str, Provenance] = field(default_factory=dict)
+    provenance: Mapping[str, Provenance] = MappingProxyType({})
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
@@ -97,7 +98,7 @@ REPORT_SCHEMA = "policy-eval/report/v1"
 OUTCOMES: tuple[Outcome, ...] = ("not applicable", "approved", "rejected", "indeterminate", "error")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Step:
     """One sub-expression that decided: its text, its value as JSON text, and where the fact comes from."""
 
@@ -116,7 +117,7 @@ class Step:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Explanation:
     """Why an expression came out as it did: the sub-expressions that decided, in the order of its text."""
 
@@ -128,7 +129,7 @@ class Explanation:
         return {"expression": self.expression, "steps": [step.to_dict() for step in self.steps]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Finding:
     """One rule that did not pass, and everything a reader needs to act on it.
 
@@ -178,7 +179,7 @@ class Finding:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DocumentReport:
     """The verdict on one document. ``problems`` say why it could not be judged (outcome ``error``)."""
 
@@ -209,7 +210,7 @@ class DocumentReport:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """The result of a run: the verdict on each document, in the order given.
 

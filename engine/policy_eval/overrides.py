@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections import ChainMap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.model import Document, Provenance
+from policy_eval.record import record, replace
 
 OPTION = "--set"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Setting:
     """One fact: a JSON Pointer into the document, its value, and the words it was stated in."""
 

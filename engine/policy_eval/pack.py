@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from policy_eval import cache, load
 from policy_eval.cache import Kept
@@ -12,17 +12,18 @@ from policy_eval.derive import Derivation, parse_derivation
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import Source
 from policy_eval.policy import Policy, parse_policy
+from policy_eval.record import record
 from policy_eval.releases import parse_releases
 from policy_eval.resources import data_folder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pack:
     """Everything read from policy files. ``releases`` maps an engine to its known releases, oldest first."""
 
     policies: tuple[Policy, ...] = ()
     derivations: tuple[Derivation, ...] = ()
-    releases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    releases: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def load_pack(paths: Sequence[str] | None = None, *, cached: bool = True) -> Pack:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from policy_eval import cel
@@ -11,10 +10,11 @@ from policy_eval.cel import tree, types
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import Source
 from policy_eval.model import Severity
+from policy_eval.record import record, replace
 from policy_eval.schema import config_type, no_such_fact, schema_problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Expression:
     """A checked CEL expression: its text, its tree, and where its file has it."""
 
@@ -23,7 +23,7 @@ class Expression:
     location: Location
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Named:
     """A match condition or a variable."""
 
@@ -31,7 +31,7 @@ class Named:
     expression: Expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rule:
     """One validation: passes when ``expression`` is true of a document. ``location`` is its id's."""
 
@@ -48,7 +48,7 @@ class Rule:
     links: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Policy:
     """Ordered rules for one engine. ``versions`` are PEP 440 specifiers over its release; empty means all.
 

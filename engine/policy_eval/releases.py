@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import Source
+from policy_eval.record import record
 from policy_eval.schema import schema_problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Releases:
     """Known releases of ``engine``, oldest first. A document that states none is tried against each."""
 

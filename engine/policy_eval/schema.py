@@ -356,7 +356,7 @@ def _plain_type(name: str, kind: str, schema: dict[str, Any]) -> cel.Type:
         for key, part in schema.get("properties", {}).items()
         if key not in _NOT_FACTS
     }
-    return cel.Record(name, fields)
+    return cel.Record(name, fields, _NOT_FACTS if name == "config" else ())
 
 
 # Keys of the document that say how it came about; rules are about facts.

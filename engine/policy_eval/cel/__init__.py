@@ -69,8 +69,9 @@ __all__ = [
     "BOOL", "BYTES", "DOUBLE", "DURATION", "DYN", "INT", "MISSING", "NOT_EVALUATED", "NULL", "STRING",
     "TIMESTAMP", "TYPE", "UINT", "Checked", "Duration", "Error", "EvaluationError", "Field", "LimitExceeded",
     "Limits", "ListType", "MapType", "Node", "Nullable", "Optional", "OptionalType", "Outcomes", "Overload",
-    "Program", "Record", "RuleSet", "Session", "Timestamp", "Trace", "Type", "TypeParam", "TypeValue", "UInt", "Undecided",
-    "Unknown", "check_expression", "compile", "evaluate_with", "explain", "from_data", "prepare", "to_data",
+    "Program", "Record", "RuleSet", "Session", "Timestamp", "Trace", "Type", "TypeParam", "TypeValue", "UInt",
+    "Undecided", "Unknown", "check_expression", "compile", "evaluate_with", "explain", "from_data", "prepare",
+    "to_data",
 ]  # fmt: skip
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from policy_eval.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Limits:
     """Bounds on one expression and on one evaluation; exceeding one is an `Error` of kind ``limit``.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from policy_eval.cel import literals
@@ -24,6 +23,7 @@ from policy_eval.cel.tree import (
     Select,
     Unary,
 )
+from policy_eval.record import replace
 
 _RESERVED = """as break const continue else false for function if import in let loop namespace null package return
 true var void while"""

@@ -7,10 +7,10 @@ longest match wins; variables of macros hide all others.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from policy_eval.cel.tree import PARTS, Bind, Has, Literal, Macro, Name, Node, Select
+from policy_eval.record import replace
 
 _TYPE_NAMES = """bool int uint double string bytes list map type null_type optional_type
 google.protobuf.Timestamp google.protobuf.Duration"""

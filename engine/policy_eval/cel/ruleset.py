@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from policy_eval.cel.types import Type
 from policy_eval.cel.values import Unknown, describe
 from policy_eval.cel.walk import start
 from policy_eval.cel.walker import Lazy, Scope, Walker, Watch
+from policy_eval.record import fields, record, replace
 
 if TYPE_CHECKING:
     from policy_eval.cel.generate import Generated
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VARIABLES = "variables"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Outcomes:
     """What the walker found: True, False, `values.Unknown` or `errors.Error`, one each, in order.
 
@@ -100,7 +100,7 @@ def _without_has(node: Node) -> Node:
     if isinstance(node, Has) and isinstance(node.of, Name) and node.of.name == VARIABLES:
         return Literal(start=node.start, end=node.end, value=True)
     changes: dict[str, Any] = {}
-    for name in node.__dataclass_fields__:
+    for name in fields(node):
         value = getattr(node, name)
         if isinstance(value, Node):
             changes[name] = _without_has(value)

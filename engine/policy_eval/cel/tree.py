@@ -6,16 +6,13 @@ name, and an explanation can show them as written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any
 
 from policy_eval.cel.errors import Error
-
-# Nodes are never changed. ``frozen=True``, ``eq`` and ``repr`` would say so at the price of several milliseconds of
-# every start of the command: they compile half a dozen methods a class.
+from policy_eval.record import fields, record
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Node:
     """A sub-expression. ``start`` and ``end`` are character offsets in the expression, end exclusive."""
 
@@ -32,14 +29,14 @@ class Node:
         return f"<{type(self).__name__} {self.start}:{self.end}>"
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Literal(Node):
     """A constant: None, bool, int, `values.UInt`, float, str or bytes."""
 
     value: Any
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Name(Node):
     """A variable, a type or a part of a qualified name. ``absolute``: written with a leading dot."""
 
@@ -47,7 +44,7 @@ class Name(Node):
     absolute: bool = False
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Select(Node):
     """``of.field``, or ``of.?field`` when ``optional``."""
 
@@ -56,7 +53,7 @@ class Select(Node):
     optional: bool = False
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Has(Node):
     """``has(of.field)``."""
 
@@ -64,7 +61,7 @@ class Has(Node):
     field: str
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Index(Node):
     """``of[index]``, or ``of[?index]`` when ``optional``."""
 
@@ -73,7 +70,7 @@ class Index(Node):
     optional: bool = False
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Call(Node):
     """``function(args)``; when ``member``, ``args[0].function(args[1:])``."""
 
@@ -82,7 +79,7 @@ class Call(Node):
     member: bool = False
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Unary(Node):
     """``!of`` or ``-of``."""
 
@@ -90,7 +87,7 @@ class Unary(Node):
     of: Node
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Binary(Node):
     """An arithmetic or comparison operator, or ``in``."""
 
@@ -99,7 +96,7 @@ class Binary(Node):
     right: Node
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Logic(Node):
     """``a && b && ...`` or ``a || b || ...``: one node a chain, so that long chains are not deep."""
 
@@ -107,7 +104,7 @@ class Logic(Node):
     args: tuple[Node, ...]
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Conditional(Node):
     """``condition ? then : otherwise``."""
 
@@ -116,7 +113,7 @@ class Conditional(Node):
     otherwise: Node
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class ListLiteral(Node):
     """``[a, ?b]``; ``optional`` holds the positions of the entries marked with `?`."""
 
@@ -124,7 +121,7 @@ class ListLiteral(Node):
     optional: tuple[int, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class MapLiteral(Node):
     """``{k: v, ?k: v}``; ``optional`` holds the positions of the entries marked with `?`."""
 
@@ -133,7 +130,7 @@ class MapLiteral(Node):
     optional: tuple[int, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Macro(Node):
     """A comprehension ``of.kind(names..., args...)``: all, exists, existsOne, map, filter, transformList, ...
 
@@ -146,7 +143,7 @@ class Macro(Node):
     args: tuple[Node, ...]
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@record
 class Bind(Node):
     """``cel.bind(name, value, body)``: ``value`` is computed when first needed, once."""
 
@@ -174,7 +171,7 @@ CLASSES: dict[str, type[Node]] = {
         Bind,
     )
 }
-_FIELDS = {name: tuple(field.name for field in fields(node))[2:] for name, node in CLASSES.items()}
+_FIELDS = {name: fields(node)[2:] for name, node in CLASSES.items()}
 
 # The fields of each class that hold sub-expressions: a node, or a tuple of nodes.
 PARTS: dict[type[Node], tuple[str, ...]] = {

@@ -6,11 +6,12 @@ A type is a small frozen object. Values at run time are plain Python (`values.py
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from policy_eval.record import record, value_record
 
-@dataclass(frozen=True, slots=True)
+
+@value_record
 class Type:
     """A type without parts: ``int``, ``string``, ``dyn`` ... ``str(type)`` is its CEL name."""
 
@@ -95,7 +96,7 @@ class _Missing:
 MISSING: Final = _Missing()
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class Field:
     """One field of a `Record`.
 
@@ -125,7 +126,7 @@ class Record(Type):
         object.__setattr__(self, "known", frozenset(fields).union(also))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Overload:
     """One form of a function: ``name(args)``, or ``args[0].name(args[1:])`` when ``member``.
 

@@ -8,10 +8,10 @@ kinds are one number line for equality, order and keys; ``true`` is no number; N
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_eval.cel.errors import EvaluationError, LimitExceeded
+from policy_eval.record import value_record
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -39,7 +39,7 @@ class UInt(int):
         return f"{int(self)}u"
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class Timestamp:
     """A point in time, in nanoseconds since 1970-01-01T00:00:00Z, of the years 1 to 9999.
 
@@ -58,7 +58,7 @@ class Timestamp:
         return timestamp_text(self)
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class Duration:
     """A span of time in nanoseconds, 64 bits, as cel-go has it (about 292 years).
 
@@ -77,7 +77,7 @@ class Duration:
         return duration_text(self)
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class TypeValue:
     """A type as a value: what ``type(x)`` gives, and ``int``."""
 
@@ -96,7 +96,7 @@ class _Nothing:
 _NOTHING: Final = _Nothing()
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class Optional:
     """``optional.of(value)``, or `NONE`. ``value`` must only be read where ``has_value()``."""
 
@@ -115,7 +115,7 @@ class Optional:
 NONE: Final = Optional()
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class Unknown:
     """A value nobody knows. ``pointers`` (JSON Pointers) are the facts that it depends on."""
 

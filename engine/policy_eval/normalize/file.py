@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from policy_eval.errors import NothingFound, PolicyEvalError, Problem
@@ -14,6 +13,7 @@ from policy_eval.normalize.launch import Launch
 from policy_eval.normalize.merge import merged, with_facts
 from policy_eval.normalize.readers import normalized
 from policy_eval.normalize.readers.shape import MAX_ENGINES, Input, Shape
+from policy_eval.record import replace
 
 
 def normalize_file(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from policy_eval import load
@@ -11,6 +10,7 @@ from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import Source
 from policy_eval.load.source import line_starts
 from policy_eval.normalize.text import Run, Text, written
+from policy_eval.record import value_record
 
 
 class Places(Protocol):
@@ -23,7 +23,7 @@ class Places(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class Item:
     """One value of some data. Reading what is not there gives None or nothing, never an error."""
 
@@ -102,6 +102,28 @@ def scalar_text(value: Any) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False)
+
+
+class Below:
+    """Places of the data below one value, as if that value were all there is."""
+
+    def __init__(self, places: Places, prefix: str) -> None:
+        self._places, self._prefix = places, prefix
+
+    def location(
+        self, pointer: str, start: int | None = None, end: int | None = None, *, key: bool = False
+    ) -> Location:
+        """The place of the value (or key) at a JSON Pointer that starts below."""
+        return self._places.location(self._prefix + pointer, start, end, key=key)
+
+
+def members(item: Item) -> list[Item]:
+    """The mappings of a list that holds nothing else, each as a document of its own; else the item itself."""
+    if not isinstance(item.value, list) or not item.value or not all(isinstance(one, dict) for one in item.value):
+        return [item]
+    return [
+        Item(one, "", Below(item.places, f"{item.pointer}/{number}")) for number, one in enumerate(item.value)
+    ]
 
 
 class Nested:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from policy_eval.errors import Location, Problem
+from policy_eval.record import record
 
 Engine = Literal["vllm", "sglang"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Word:
     """One word of a command line, one value of an environment variable, or the text of a file.
 
@@ -32,7 +33,7 @@ class Word:
         return found or self.location
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Launch:
     """One start of an engine, as an input states it, before anything is made of its options.
 
@@ -45,10 +46,10 @@ class Launch:
     name: str
     engine: Engine | None
     argv: tuple[Word, ...]
-    env: Mapping[str, Word] = field(default_factory=dict)
+    env: Mapping[str, Word] = MappingProxyType({})
     image: Word | None = None
     version: Word | None = None
-    files: Mapping[str, Word] = field(default_factory=dict)
+    files: Mapping[str, Word] = MappingProxyType({})
     location: Location | None = None
     warnings: tuple[Problem, ...] = ()
     base: str | None = None

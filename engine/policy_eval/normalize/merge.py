@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from policy_eval.errors import Location, Problem
 from policy_eval.model import Document, How, Provenance
 from policy_eval.normalize.readers.shape import UNKNOWN_FACT, Fact
+from policy_eval.record import replace
 
 _ABSENT = object()
 

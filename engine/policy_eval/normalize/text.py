@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from policy_eval.errors import Location
 from policy_eval.load.source import line_starts, span_location
+from policy_eval.record import value_record
 
 Placer = Callable[[int, int], Location | None]
 
@@ -28,7 +28,7 @@ class Run(NamedTuple):
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class Text:
     """A string and the place of each of its characters; immutable."""
 

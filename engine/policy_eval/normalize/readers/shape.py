@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy_eval import load
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.load import MAX_BYTES, load_json, read_text
 from policy_eval.model import Document
-from policy_eval.normalize.item import Item
+from policy_eval.normalize.item import Item, members
 from policy_eval.normalize.launch import Launch
 from policy_eval.normalize.text import Text, file_text
+from policy_eval.record import record
 
 MAX_ENGINES = 200
 _MAX_INCLUDES = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Fact:
     """One fact that an input states by itself, not through an engine's options: a trainer's setting.
 
@@ -36,7 +36,7 @@ class Fact:
 UNKNOWN_FACT = object()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Way:
     """One way an engine may be started: its launch, and facts stated beside it.
 
@@ -48,7 +48,7 @@ class Way:
     only_facts: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Found:
     """An engine that an input configures, in each of the ways the input may turn out.
 
@@ -59,7 +59,7 @@ class Found:
     assumed: tuple[tuple[str, Location | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Shape:
     """One kind of input: how it is recognised and how it is read.
 
@@ -73,17 +73,17 @@ class Shape:
     read: Callable[[Input], Sequence[Found | Document]]
 
 
-@dataclass(slots=True)
 class Input:
     """A file (or standard input): its text, its name, and the folder that includes may not leave (None: none)."""
 
-    text: str
-    file: str
-    folder: str | None = None
-    _items: list[Item] | None = None
-    _error: PolicyEvalError | None = None
-    _whole: Text | None = None
-    _included: list[int] = field(default_factory=list)
+    def __init__(self, *, text: str, file: str, folder: str | None = None) -> None:
+        self.text = text
+        self.file = file
+        self.folder = folder
+        self._items: list[Item] | None = None
+        self._error: PolicyEvalError | None = None
+        self._whole: Text | None = None
+        self._included: list[int] = []
 
     @property
     def suffix(self) -> str:
@@ -119,11 +119,12 @@ class Input:
         if self.text.lstrip()[:1] in ("{", "[") and self.suffix not in (".yaml", ".yml"):
             try:
                 source = load_json(self.text, self.file)
-                return [Item(source.value, "", source)]
+                return members(Item(source.value, "", source))
             except PolicyEvalError:
                 if self.suffix == ".json":
                     raise
-        return [Item(source.value, "", source) for source in load.load_yaml_all(self.text, self.file)]
+        sources = load.load_yaml_all(self.text, self.file)
+        return [item for source in sources for item in members(Item(source.value, "", source))]
 
     def include(self, name: str, location: Location | None) -> Text | None:
         """The text of a file that the input names, relative to it; None when it is not to be had.

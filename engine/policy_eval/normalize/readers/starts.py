@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
@@ -21,11 +21,12 @@ from policy_eval.normalize.readers.env_file import env_file
 from policy_eval.normalize.readers.shape import MAX_ENGINES, Fact, Found, Input, Way
 from policy_eval.normalize.shell.script import Command, Reading, read_words
 from policy_eval.normalize.text import Text, standing
+from policy_eval.record import record, replace
 
 _PINNED = re.compile(r"^(vllm|sglang)(?:\[[^\]]*\])?==([0-9][0-9A-Za-z.+]*)$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Origin:
     """What is known of the place that commands run in, whatever they are.
 
@@ -36,7 +37,7 @@ class Origin:
     input: Input
     image: Text | None = None
     fallback: Text | None = None
-    files: Mapping[str, Text] = field(default_factory=dict)
+    files: Mapping[str, Text] = MappingProxyType({})
     warnings: tuple[Problem, ...] = ()
 
 

@@ -8,7 +8,6 @@ every reading and keeps what they agree on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.normalize.shell.conditions import both, either, matches, test, test_words
@@ -26,6 +25,7 @@ from policy_eval.normalize.shell.state import Command, Reading, Return, Stop, fi
 from policy_eval.normalize.shell.syntax import Node, Script
 from policy_eval.normalize.shell.words import Include, expand, expand_one
 from policy_eval.normalize.text import Text, missing, standing
+from policy_eval.record import replace
 
 __all__ = ["Command", "Reading", "read_script", "read_words"]
 

@@ -10,12 +10,13 @@ from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.normalize.shell.syntax import Node, Script
 from policy_eval.normalize.shell.words import Value, expand, expand_one
 from policy_eval.normalize.text import Text, join, missing, standing
+from policy_eval.record import record
 
 _MAX_CHARACTERS = 1_000_000
 _WORD_COST = 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Command:
     """A command a script would run: its words expanded, the variables it would inherit, where it stands.
 
@@ -29,7 +30,7 @@ class Command:
     warnings: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reading:
     """The commands of one way through a script, and the conditions taken to be true or false on it."""
 

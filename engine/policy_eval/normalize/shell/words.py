@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from policy_eval.errors import Location
+from policy_eval.normalize.shell.arithmetic import arithmetic
 from policy_eval.normalize.shell.quoting import double_end, expansion_end, find
-from policy_eval.normalize.text import Text, join, missing
+from policy_eval.normalize.text import Text, join, missing, standing
 
 Value = Text | tuple[Text, ...]
 """A variable's value: text, or the members of an array."""
@@ -246,13 +247,27 @@ def _expansion(part: Text, scope: Scope, fields: _Fields, quoted: bool, nesting:
     if nesting > _MAX_NESTING:
         fields.add(missing("nested too deeply", part.place()))
     elif text.startswith("$(("):
-        fields.add(missing(f"the sum `{text[:60]}` is not worked out", part.place()))
+        fields.add(_sum(part, scope))
     elif text.startswith("$("):
         fields.add(_command_output(part))
     elif not text.startswith("${"):
         _add(_value(text[1:], part, scope), fields, quoted, spread=text == "$@")
     else:
         _parameter(part, scope, fields, quoted, nesting)
+
+
+def _sum(part: Text, scope: Scope) -> Text:
+    """What ``$((…))`` comes to."""
+
+    def lookup(name: str) -> str | None:
+        value = scope.lookup(name)
+        return value.text if isinstance(value, Text) and value.unknown is None else None
+
+    text = part.text
+    value = arithmetic(text[3:-2], lookup) if text.endswith("))") else None
+    if value is None:
+        return missing(f"the sum `{text[:60]}` is not worked out", part.place())
+    return standing(str(value), part.place())
 
 
 def _parameter(part: Text, scope: Scope, fields: _Fields, quoted: bool, nesting: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy_eval.errors import Location, Problem
@@ -10,15 +9,15 @@ from policy_eval.model import Provenance
 from policy_eval.normalize.vllm.values import Hole
 
 
-@dataclass(slots=True, kw_only=True)
 class Facts:
     """A document in the making. ``unknown`` maps JSON Pointers to the reason."""
 
-    value: dict[str, Any]
-    provenance: dict[str, Provenance] = field(default_factory=dict)
-    unknown: dict[str, str] = field(default_factory=dict)
-    errors: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
+    def __init__(self, value: dict[str, Any]) -> None:
+        self.value = value
+        self.provenance: dict[str, Provenance] = {}
+        self.unknown: dict[str, str] = {}
+        self.errors: list[Problem] = []
+        self.warnings: list[Problem] = []
 
     def put(self, pointer: str, value: Any, provenance: Provenance) -> None:
         """State a fact; a Hole makes it unknown, for the reason it gives."""

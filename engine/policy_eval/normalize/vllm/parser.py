@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy_eval.errors import PolicyEvalError
@@ -16,12 +15,13 @@ from policy_eval.normalize.text import UNKNOWN
 from policy_eval.normalize.vllm.table import Option, Table
 from policy_eval.normalize.vllm.tokens import Token, refuse
 from policy_eval.normalize.vllm.values import BadValue, Hole, convert
+from policy_eval.record import record, value_record
 
 _MAX_ERRORS = 20
 _NEGATIVE = re.compile(r"^-\d+$|^-\d*\.\d+$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Given:
     """What the command line says of one option: its value, the words of the value, and the option's own word."""
 
@@ -31,21 +31,23 @@ class Given:
     spelled: Token | None
 
 
-@dataclass(slots=True, kw_only=True)
 class Parsed:
     """The outcome: what was given, by dest (the last one wins); what would have made argparse stop.
 
-    ``open`` is set where a word that cannot be known stands where it may be any option: its reason, its place,
-    and the options that are known nevertheless, because later words set them again.
+    ``open`` is a word that cannot be known and stands where it may be any option; ``after_open`` are the dests
+    that are known nevertheless, because later words set them again.
     """
 
-    given: dict[str, Given] = field(default_factory=dict)
-    errors: list[PolicyEvalError] = field(default_factory=list)
-    open: Token | None = None
-    after_open: set[str] = field(default_factory=set)
+    __slots__ = ("after_open", "errors", "given", "open")
+
+    def __init__(self) -> None:
+        self.given: dict[str, Given] = {}
+        self.errors: list[PolicyEvalError] = []
+        self.open: Token | None = None
+        self.after_open: set[str] = set()
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class _Match:
     """An option string found in a word: the option, its spelling there, and the value after ``=``."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
@@ -21,6 +20,7 @@ from policy_eval.normalize.vllm.stated import Stated
 from policy_eval.normalize.vllm.table import Table, load_table, releases
 from policy_eval.normalize.vllm.tokens import MAX_WORDS, Token, from_word, refuse, rewrite
 from policy_eval.normalize.vllm.values import Hole
+from policy_eval.record import replace
 
 Host = Mapping[str, Any]
 
@@ -117,7 +117,7 @@ def _document(
     host: Host,
 ) -> Document:
     engine = {"name": "vllm"} if version is None else {"name": "vllm", "version": version}
-    facts = Facts(value={"schema": CONFIG_SCHEMA, "engine": engine})
+    facts = Facts({"schema": CONFIG_SCHEMA, "engine": engine})
     if version_place is not None:
         facts.provenance["/engine/version"] = version_place
     _host(facts, launch.image, host)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy_eval.errors import Location, Problem
@@ -16,13 +15,13 @@ from policy_eval.normalize.vllm.values import BadValue, Hole, as_bool, as_int, a
 _POINTER = "/speculative_config"
 
 
-@dataclass(slots=True, kw_only=True)
 class Speculation:
     """Keys and values in the making, and where each was stated."""
 
-    values: dict[str, Any] = field(default_factory=dict)
-    places: dict[str, Provenance] = field(default_factory=dict)
-    keys: dict[str, Location | None] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.places: dict[str, Provenance] = {}
+        self.keys: dict[str, Location | None] = {}
 
     def set(self, key: str, value: Any, place: Provenance, key_place: Location | None = None) -> None:
         """State one key; ``key_place`` is where the key itself stands."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,9 +14,10 @@ from policy_eval.normalize.vllm.parser import Given, Parsed
 from policy_eval.normalize.vllm.table import Option, Table
 from policy_eval.normalize.vllm.tokens import Token
 from policy_eval.normalize.vllm.values import Hole, has_hole
+from policy_eval.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Statement:
     """The value of one option and where it comes from; a Hole where it cannot be known."""
 

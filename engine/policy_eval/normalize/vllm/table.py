@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from policy_eval.record import record
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "options")
 _MISSING: Any = object()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Option:
     """One option (or the positional model, which has no names), as ``options/make_options.py`` describes it.
 
@@ -38,7 +39,7 @@ class Option:
         return "/".join(self.names) or self.dest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Table:
     """The options of one release; ``names`` keeps the order of the table, ``ordered`` is the alphabet's."""
 

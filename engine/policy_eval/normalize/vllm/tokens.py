@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from policy_eval.errors import Location, PolicyEvalError, Problem
 from policy_eval.normalize.launch import Word
 from policy_eval.normalize.text import UNKNOWN
 from policy_eval.normalize.vllm.values import from_json_or_text
+from policy_eval.record import record, replace
 
 MAX_WORDS = 1000
 _MAX_DEPTH = 50
@@ -22,7 +22,7 @@ _SERVED_NAME = re.compile(r"--served[-_]model[-_]name(=.+|$)", re.DOTALL)
 Places = Callable[[str, bool], Location | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Token:
     """One word for the parser. Every part that cannot be known is one UNKNOWN character in ``text``.
 
@@ -38,7 +38,7 @@ class Token:
     inner: Places | None = None
     open: bool = False
     argument: bool = False
-    leaves: tuple[Token, ...] = field(default=())
+    leaves: tuple[Token, ...] = ()
 
     @property
     def location(self) -> Location | None:

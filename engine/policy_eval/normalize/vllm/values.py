@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policy_eval.load import MAX_DEPTH
 from policy_eval.normalize.text import UNKNOWN
+from policy_eval.record import value_record
 
 if TYPE_CHECKING:
     from policy_eval.normalize.vllm.table import Option
@@ -23,7 +23,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(r"[\[\]{}]")
 
 
-@dataclass(frozen=True, slots=True)
+@value_record
 class Hole:
     """A value that cannot be known, and why."""
 
@@ -95,7 +95,8 @@ def convert(option: Option, token: Token) -> Any:
     else:
         value = _scalar(option, text)
     if option.choices is not None:
-        listed = option.none_choice if value is None else value in option.choices
+        # The tables hold choices as text, those of numbers too.
+        listed = option.none_choice if value is None else str(value) in map(str, option.choices)
         if not listed:
             # argparse shows the value as Python would write it.
             shown = ", ".join(repr(choice) for choice in option.choices)
