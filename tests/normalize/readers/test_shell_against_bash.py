@@ -17,7 +17,7 @@ from policy_eval.normalize.shell.script import read_script
 from policy_eval.normalize.text import file_text
 
 BASH = "/bin/bash"
-START = "A=x\nB=\nARR=(a 'b c')\n"
+START = "N=7\nA=x\nB=\nARR=(a 'b c')\n"
 SHOW = 'vllm() { printf "<"; for a in "$@"; do printf "%s|" "$a"; done; printf ">\\n"; }\nunset U\n'
 WORDS = (
     *(
@@ -33,6 +33,7 @@ WORDS = (
         '"pre${A}post"',
     ),
     *("$'t\\tb'", "a\\ b", '"q\\"q \\$A \\n"', '"${ARR[@]}"', "${A:+set}", '"${ARR[*]}"', "${ARR[0]}", "é"),
+    *("$((2 * 3 - 7 / 2))", "$(( (1 + 2) * -3 % 4 ))", "$((N / 3))", "$((-N % 4))"),
 )
 TESTS = (
     *('[ -n "$A" ]', '[ -z "$B" ]', "[[ $A == x* ]]", '[[ "$A" = "x y" && -n $B ]]', '[ "$A" = "$B" ]'),
