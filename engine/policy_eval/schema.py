@@ -204,49 +204,55 @@ def _types(schema: dict[str, Any]) -> frozenset[type]:
 
 
 def _check(schema: dict[str, Any]) -> Check:
+    types, test = _parts(schema)
+    return lambda value: type(value) in types and (test is None or value is None or test(value))
+
+
+def _parts(schema: dict[str, Any]) -> tuple[frozenset[type], Check | None]:
+    """The exact Python types that a value may have, and what else is to be tested of it unless it is null."""
     types = _types(schema)
     if "enum" in schema or "const" in schema:
         return _one_of(schema["enum"] if "enum" in schema else [schema["const"]])
-    if "type" not in schema:
-        return _never
+    if "type" not in schema or (
+        types & {dict, list} and not types <= {dict, type(None)} | {list, type(None)}
+    ):
+        return frozenset(), None
     if dict in types:
-        return _mapping(schema, type(None) in types) if types <= {dict, type(None)} else _never
+        return (types, _mapping(schema)) if list not in types else (frozenset(), None)
     if list in types:
-        return _sequence(schema, type(None) in types) if types <= {list, type(None)} else _never
+        item = _check(schema["items"]) if "items" in schema else _never
+        known = set(schema) <= _ANNOTATIONS | {"items"}
+        return types, (lambda value: all(map(item, value))) if known else _never
     tests = [_keyword(key, expected) for key, expected in schema.items() if key not in _ANNOTATIONS]
-    return _scalar(types, tests) if tests else lambda value: type(value) in types
-
-
-def _scalar(types: frozenset[type], tests: list[Check]) -> Check:
-    # The same few versions and names come again and again, and a regular expression costs ten times a look-up.
-    seen: set[object] = set()
-
-    def check(value: object) -> bool:
-        kind = type(value)
-        if kind is str and value in seen:
-            return True
-        if kind not in types or not all(test(value) for test in tests):
-            return False
-        if kind is str and len(seen) < _MAX_SEEN and len(value) < _MAX_SEEN:  # type: ignore[arg-type]
-            seen.add(value)
-        return True
-
-    return check
+    return types, _scalar(tests) if tests else None
 
 
 def _never(_value: object) -> bool:
     return False
 
 
-def _one_of(options: list[Any]) -> Check:
+def _one_of(options: list[Any]) -> tuple[frozenset[type], Check | None]:
+    kinds = frozenset(map(type, options))
     # bool and int are told apart by type, since True == 1 in Python but not in JSON.
-    kinds = {type(option): {other for other in options if type(other) is type(option)} for option in options}
-    if any(kind not in (str, int, bool, type(None)) for kind in kinds):
-        return _never
-    if set(kinds) == {str}:
-        names = kinds[str]
-        return lambda value: type(value) is str and value in names
-    return lambda value: type(value) in kinds and value in kinds[type(value)]
+    if not kinds <= {str, type(None)}:
+        return frozenset(), None
+    return kinds, frozenset(options).__contains__
+
+
+def _scalar(tests: list[Check]) -> Check:
+    # The same few versions and names come again and again, and a regular expression costs ten times a look-up.
+    seen: set[object] = set()
+
+    def check(value: object) -> bool:
+        if value in seen:
+            return True
+        if not all(test(value) for test in tests):
+            return False
+        if type(value) is str and len(seen) < _MAX_SEEN and len(value) < _MAX_SEEN:
+            seen.add(value)
+        return True
+
+    return check
 
 
 def _keyword(keyword: str, expected: Any) -> Check:
@@ -260,56 +266,26 @@ def _keyword(keyword: str, expected: Any) -> Check:
     return _never
 
 
-def _sequence(schema: dict[str, Any], nullable: bool) -> Check:
-    if not set(schema) <= _ANNOTATIONS | {"items"} or "items" not in schema:
-        return _never
-    item = _check(schema["items"])
-    return lambda value: all(map(item, value)) if type(value) is list else nullable and value is None
-
-
-def _mapping(schema: dict[str, Any], nullable: bool) -> Check:
-    """Test a mapping: keys whose type is all there is to say about them first, without a call."""
+def _mapping(schema: dict[str, Any]) -> Check:
     if not set(schema) <= _ANNOTATIONS | {"properties", "additionalProperties", "required"}:
         return _never
-    parts: dict[str, dict[str, Any]] = schema.get("properties", {})
-    simple = {
-        key: _types(part)
-        for key, part in parts.items()
-        if "type" in part and set(part) <= _ANNOTATIONS and not _types(part) & {dict, list}
-    }
-    tests = {key: _check(part) for key, part in parts.items() if key not in simple}
+    parts = {key: _parts(part) for key, part in schema.get("properties", {}).items()}
     extra = schema.get("additionalProperties", True)
-    other = _check(extra) if isinstance(extra, dict) else _never
+    others = _parts(extra) if isinstance(extra, dict) else None
     required = tuple(schema.get("required", ()))
 
-    # Documents of a fleet have the same few shapes. For a shape seen before (keys and types of values), what is
-    # left to test are the values of some keys.
-    shapes: dict[tuple[object, ...], tuple[tuple[str, Check], ...]] = {}
-
-    def learn(value: dict[Any, Any]) -> tuple[tuple[str, Check], ...] | None:
-        left = []
+    def check(value: Any) -> bool:
         for key, item in value.items():
-            if type(key) is not str:
-                return None
-            if key not in simple:
-                left.append((key, tests.get(key, other)))
-            elif type(item) not in simple[key]:
-                return None
-        return tuple(left) if all(key in value for key in required) else None
-
-    def check(value: object) -> bool:
-        if type(value) is not dict:
-            return nullable and value is None
-        shape = (*value, *map(type, value.values()))
-        left = shapes.get(shape)
-        if left is None:
-            left = learn(value)
-            if left is None:
+            part = parts.get(key, others)
+            if part is None:
                 return False
-            if len(shapes) < _MAX_SEEN and len(shape) < _MAX_SEEN:
-                shapes[shape] = left
-        for key, test in left:  # noqa: SIM110 (a generator would cost more than the tests)
-            if not test(value[key]):
+            types, test = part
+            if type(item) not in types or (test is not None and item is not None and not test(item)):
+                return False
+            if others is not None and type(key) is not str:
+                return False
+        for key in required:  # noqa: SIM110 (a generator costs more than the whole loop)
+            if key not in value:
                 return False
         return True
 

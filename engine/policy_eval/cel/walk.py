@@ -132,6 +132,8 @@ def _show(value: Any) -> str:
 
 
 def _call(walker: Walker, node: Call, scope: Scope) -> Any:
+    if node.function in ("or", "orValue") and node.member and len(node.args) == 2:
+        return _or(walker, node, scope)
     if node.function == "size" and len(node.args) == 1:
         args = [walker.value(node.args[0], scope)]
         unknown = _direct(args[0])
@@ -145,6 +147,17 @@ def _call(walker: Walker, node: Call, scope: Scope) -> Any:
         if node.function == "matches" and len(args) == 2 and type(args[0]) is type(args[1]) is str:
             _pay_search(walker, args[0], args[1], written=type(node.args[-1]) is Literal)
     return walker.built(call(node.function, node.member, args)) if unknown is None else unknown
+
+
+def _or(walker: Walker, node: Call, scope: Scope) -> Any:
+    """``optional.or(other)``, ``optional.orValue(other)``: what is not needed is not computed, so may be an error."""
+    first = walker.value(node.args[0], scope)
+    if type(first) is Unknown:
+        return first
+    if type(first) is Optional and first.has_value():
+        return first if node.function == "or" else first.value
+    second = walker.value(node.args[1], scope)
+    return second if type(second) is Unknown else call(node.function, True, [first, second])
 
 
 def _pay_search(walker: Walker, text: str, pattern: str, *, written: bool) -> None:

@@ -224,7 +224,7 @@ class _Builder:
         node = yaml.ScalarNode(_PREFIX + kind, text)
         try:
             value = getattr(_constructor, f"construct_yaml_{kind}")(node)
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, IndexError, OverflowError):
             raise self.fault(start, end, f"not a {kind}: `{text[:60]}`") from None
         if isinstance(value, float) and not math.isfinite(value):
             raise self.fault(start, end, f"a number that is not finite: `{text}`")

@@ -15,9 +15,9 @@ _IDS = 32
 
 
 def ratio_histogram(with_rule: Sequence[float], without_rule: Sequence[float], title: str) -> str:
-    """Importance ratios on a logarithmic axis, half an octave a bar; 0 and what is off the scale at its ends."""
+    """Importance ratios on a logarithmic axis, half an octave a bar; left of it 0; the outer bars hold what is off it."""
     steps = range(-8, 9)
-    labels = ["0", "<", *("" for _ in steps), ">"]
+    labels = ["0", "", *("" for _ in steps), ""]
     for step, label in ((-8, "1/16"), (-4, "1/4"), (0, "1"), (4, "4"), (8, "16")):
         labels[step + 10] = label
 

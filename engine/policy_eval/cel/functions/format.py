@@ -82,10 +82,15 @@ def _fixed(verb: str, precision: str | None, value: Any) -> str:
 def _decimal(value: Any) -> str:
     if type(value) in (int, UInt):
         return int_text(value)
-    special = _special(value) if type(value) is float else None
-    if special is None:
+    if type(value) is not float:
         raise _refuse("d", value)
-    return special
+    return _special(value) or _digits(value)
+
+
+def _digits(value: float) -> str:
+    from decimal import Decimal
+
+    return format(Decimal(repr(value)), "f").removesuffix(".0")
 
 
 def _based(verb: str, value: Any) -> str:
