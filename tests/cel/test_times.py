@@ -79,6 +79,20 @@ def test_getters_at_fixed_offsets(moment: datetime, getter: str, minutes: int) -
     assert call(getter, True, [of_datetime(moment)]) == _GETTERS[getter](moment)
 
 
+@pytest.mark.parametrize(
+    ("text", "zone", "year", "hour"),
+    [
+        ("0001-01-01T00:00:00Z", "America/St_Johns", 0, 20),
+        ("0001-01-01T00:00:00Z", "-03:30", 0, 20),
+        ("9999-12-31T23:59:59.9Z", "Europe/Berlin", 10_000, 0),
+        ("9999-12-31T23:59:59.9Z", "+01:00", 10_000, 0),
+    ],
+)
+def test_zones_lead_out_of_the_years_that_python_has(text: str, zone: str, year: int, hour: int) -> None:
+    assert call("getFullYear", True, [timestamp(text), zone]) == year
+    assert call("getHours", True, [timestamp(text), zone]) == hour
+
+
 @given(st.integers(TIME_MIN, TIME_MAX))
 def test_timestamps_survive_as_text(nanoseconds: int) -> None:
     text = call("string", False, [Timestamp(nanoseconds)])

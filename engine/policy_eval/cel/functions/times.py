@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from policy_eval.cel.errors import EvaluationError
 from policy_eval.cel.functions.overloads import method
 from policy_eval.cel.types import DURATION, INT, STRING, TIMESTAMP, Overload
-from policy_eval.cel.values import SECOND, Duration, Timestamp
+from policy_eval.cel.values import SECOND, TIME_MAX, TIME_MIN, Duration, Timestamp
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -35,6 +35,8 @@ _UNITS: Final = {
     "h": 3600 * SECOND,
 }
 _DAY: Final = 86_400
+_EARLY: Final = TIME_MIN // SECOND + 2 * _DAY
+_LATE: Final = TIME_MAX // SECOND - 2 * _DAY
 _MONTHS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -136,14 +138,10 @@ def _offset(at: Timestamp, zone: str) -> int:
         return (hours * 3600 + minutes * 60) * (-1 if match[1] == "-" else 1)
     from datetime import UTC, datetime, timedelta
 
-    moment = datetime(1970, 1, 1, tzinfo=UTC)
-    try:
-        moment += timedelta(seconds=at.nanoseconds // SECOND)
-        offset = moment.astimezone(_zone(zone)).utcoffset()
-    except OverflowError as error:
-        raise EvaluationError(
-            f"in the time zone {_show(zone)}, the time is outside the years 1 to 9999"
-        ) from error
+    # Python's `datetime` cannot leave the years 1 to 9999, not even by the offset of a zone.
+    seconds = min(max(at.nanoseconds // SECOND, _EARLY), _LATE)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    offset = moment.astimezone(_zone(zone)).utcoffset()
     return int(offset.total_seconds()) if offset is not None else 0
 
 
