@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint compiled bench clean
 
 # One approved and one rejected configuration. The command's exit code is 1, because one is rejected.
 demo: $(STAMP)
@@ -18,6 +18,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# Run it after a change of a bundled policy, of the config schema, or of the parser: a test fails until then.
+compiled: $(STAMP)
+	$(BIN)/python -c 'from policy_eval import cache, pack; text = pack.shipped(); open(cache.SHIPPED, "w").write(text)'
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[sampler,bench]"

@@ -116,6 +116,12 @@ def parse_file(file: str, *, cached: bool = True) -> Kept:
     return found
 
 
+def shipped() -> str:
+    """The content of `cache.SHIPPED`, made anew from the bundled files (``make compiled``)."""
+    files = policy_files(data_folder("policies"))
+    return cache.ship((load.read_text(file), parse_file(file, cached=False)) for file in files)
+
+
 _KINDS: dict[str, Callable[[Source], Kept]] = {
     "Derivation": parse_derivation,
     "Policy": parse_policy,
