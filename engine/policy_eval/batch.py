@@ -9,7 +9,7 @@ from typing import Any
 
 from policy_eval.errors import NothingFound, PolicyEvalError, Problem
 from policy_eval.evaluate import Evaluator
-from policy_eval.model import Document, DocumentReport
+from policy_eval.model import Document, DocumentReport, Finding
 from policy_eval.overrides import Setting, apply_settings
 from policy_eval.record import record, replace
 
@@ -32,6 +32,7 @@ class Request:
     settings: tuple[Setting, ...] = ()
     first: bool = False
     explain: bool = False
+    check_masks: bool = False
     cached: bool = True
 
 
@@ -156,5 +157,36 @@ def judge_documents(evaluator: Evaluator, request: Request, documents: Sequence[
     reports: list[DocumentReport] = []
     for document in documents:
         stated = apply_settings(document, request.settings)
-        reports += evaluator.evaluate(stated, first=request.first, explain=request.explain).documents
+        judged = evaluator.evaluate(stated, first=request.first, explain=request.explain).documents
+        if request.check_masks:
+            judged = tuple(_with_masks(evaluator, stated, report) for report in judged)
+        reports += judged
     return Verdict(documents=tuple(reports))
+
+
+def _with_masks(evaluator: Evaluator, document: Document, judged: DocumentReport) -> DocumentReport:
+    """The report of an approved document after its rollouts were run on the engine in miniature."""
+    if judged.outcome != "approved":
+        return judged
+    from policy_eval.prove.check import check_masks
+
+    releases = evaluator.releases.get(judged.engine or "", ())
+    try:
+        problems = check_masks(document, evaluator.derivations, releases)
+    except PolicyEvalError as error:
+        return replace(judged, outcome="error", problems=error.problems)
+    if not problems:
+        return replace(judged, passed=(*judged.passed, "check-masks"))
+    findings = [
+        Finding(
+            rule="check-masks",
+            policy="reference-sampler",
+            severity="error",
+            outcome="failed",
+            message=problem.message,
+            location=problem.location,
+            reason=problem.help,
+        )
+        for problem in problems
+    ]
+    return replace(judged, outcome="rejected", findings=(*judged.findings, *findings))

@@ -11,7 +11,7 @@ from policy_eval import __version__
 from policy_eval.errors import PolicyEvalError, Problem
 from policy_eval.model import Report
 
-COMMANDS = ("judge", "normalize", "readers")
+COMMANDS = ("judge", "normalize", "prove", "readers")
 
 USAGE_ERROR = 2
 
@@ -94,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--first", action="store_true", help="stop at the first failure, the one the engine would raise")
     add("--explain", action="store_true", help="show which parts of a rule decided, and their values")
+    add(
+        "--check-masks", action="store_true", help="run what is approved on a reference sampler (needs torch)"
+    )
     add("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
     add(
         "--fail-on",
@@ -138,6 +141,7 @@ def _judge(options: argparse.Namespace, command: list[str] | None) -> Report:
         settings=tuple(settings),
         first=options.first,
         explain=options.explain,
+        check_masks=options.check_masks,
         cached=not options.no_cache,
     )
     if command or options.command is not None:

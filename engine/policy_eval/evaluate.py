@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from policy_eval import cel
-from policy_eval.derive import derive
+from policy_eval.derive import Derivation, derive
 from policy_eval.errors import PolicyEvalError, Problem
 from policy_eval.model import Document, DocumentReport, Finding, Outcome, Report
 from policy_eval.pack import Pack, load_pack
@@ -71,6 +71,11 @@ class Evaluator:
     def policies(self) -> tuple[Policy, ...]:
         """The policies, in the order in which they are evaluated."""
         return self._pack.policies
+
+    @property
+    def derivations(self) -> tuple[Derivation, ...]:
+        """The derivations of facts that follow from others."""
+        return self._pack.derivations
 
     @property
     def releases(self) -> Mapping[str, tuple[str, ...]]:
