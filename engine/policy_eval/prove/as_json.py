@@ -30,6 +30,7 @@ def to_dict(proof: Proof) -> dict[str, Any]:
         },
         "facts": list(proof.lattice.axes),
         "approved": [_witness(one) for one in proof.approved],
+        "untried": proof.untried,
         "counterexamples": [one.document for one in proof.counterexamples],
         "rules": [_rule(one) for one in proof.rules],
         "troubles": list(proof.troubles),

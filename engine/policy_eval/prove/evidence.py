@@ -94,18 +94,17 @@ class Evidence:
         )
 
 
-def gather(behaviour: Behaviour, *, seeds: int, thorough: bool) -> Evidence:
-    """Run every shape of logits and all parameters ``seeds`` times, and judge the rollouts.
+def gather(behaviour: Behaviour, *, seeds: int, judged_seeds: int) -> Evidence:
+    """Run every shape of logits and all parameters ``seeds`` times, and judge the rollouts of ``judged_seeds``.
 
-    ``thorough``: all of them. Else one seed's, and no more than needed once something is broken: enough to show
-    damage, not to count it.
+    Once something is broken no more is judged than shows it.
     """
     done = run(behaviour, cases(seeds))
     findings: Counter[str] = Counter()
     broken: BrokenRow | None = None
     judged = requests = 0
     for at, request in enumerate(done.requests):
-        if not thorough and (done.cases[at].seed > 1 or (broken and requests >= _ENOUGH)):
+        if done.cases[at].seed > judged_seeds or (broken and requests >= _ENOUGH):
             continue
         requests += 1
         judged += len(request.token_ids)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal
 
 from policy_eval import cel
@@ -75,6 +76,7 @@ class Proof:
     """Everything that was tried. ``approved``: the behaviours let through; those not consistent are counterexamples.
 
     ``requested``: configurations of the lattice that ask for masks; ``passed``: how many are let through.
+    ``untried``: behaviours let through that were not run, because there were counterexamples enough.
     ``troubles``: what keeps the policies from being proved apart from rules and counterexamples.
     """
 
@@ -84,6 +86,7 @@ class Proof:
     requested: int
     passed: int
     approved: tuple[Witness, ...]
+    untried: int
     rules: tuple[RuleProof, ...]
     troubles: tuple[str, ...]
 
@@ -129,22 +132,25 @@ def prove(
     ]
     modelled = any(_reads(policy, rule) & _KNOWN for policy in judged for rule in policy.rules)
     passing = [one for one in cells if one.behaviour and one.passes] if modelled else []
-    alone = {
-        rule.id: [one for one in cells if one.verdict.failed == (rule.id,) and not one.verdict.undecided]
+    through = _simplest(passing)
+    kept = {
+        rule.id: _alone(cells, rule)
         for policy in judged
         for rule in policy.rules
-        if _reads(policy, rule) & _KNOWN
+        if _is_modelled(policy, rule)
     }
-    through = _simplest(passing)
-    kept = {id: _simplest([one for one in some if one.behaviour]) for id, some in alone.items()}
-    jobs = list(through) + [one for some in kept.values() for one in some if one not in through]
+    jobs = dict.fromkeys([*through, *(one for some in kept.values() for one in some)])
     found: dict[Behaviour, Evidence] = {}
-    for at, one in enumerate(dict.fromkeys(jobs)):
-        progress(at, len(set(jobs)))
-        found[one] = _evidence(
-            one, seeds=seeds if one in through else max(2, seeds // 2), thorough=one in through
-        )
+    refuted = 0
+    for at, one in enumerate(jobs):
+        progress(at, len(jobs))
+        if one not in through:
+            found[one] = _evidence(one, seeds=max(2, seeds // 2), judged_seeds=1)
+        elif refuted < _ENOUGH:
+            found[one] = _evidence(one, seeds=seeds, judged_seeds=seeds)
+            refuted += not found[one].consistent
     progress(1, 1)
+    tried = {one: cell for one, cell in through.items() if one in found}
     rules = tuple(
         _rule(policy, rule, cells, kept.get(rule.id), found) for policy in policies for rule in policy.rules
     )
@@ -155,13 +161,18 @@ def prove(
         requested=sum(1 for one in cells if one.behaviour),
         passed=len(passing),
         approved=tuple(
-            Witness(document=minimal(cell.document), evidence=found[one]) for one, cell in through.items()
+            Witness(document=minimal(cell.document), evidence=found[one]) for one, cell in tried.items()
         ),
+        untried=len(through) - len(tried),
         rules=rules,
         troubles=tuple(_troubles(judged, cells, modelled, passing)),
     )
 
 
+# Counterexamples after which no more behaviours that are let through are run.
+_ENOUGH = 5
+# Behaviours that are run for a rule: the plainest of those that only it keeps out.
+_WITNESSES = 12
 _KNOWN = frozenset((*MODELLED, *MODELLED_IF_READ)) - {"/model_config", "/model_config/return_sampling_mask"}
 _SPEAKS_OF = frozenset((*MODELLED, *MODELLED_IF_READ, "/engine/version", "/engine/name", "/engine"))
 
@@ -173,6 +184,18 @@ def _behaviour(document: dict[str, Any]) -> Behaviour | None:
 def _reads(policy: Policy, rule: Rule) -> set[str]:
     """The facts that decide whether a rule rejects, those of the policy's conditions left out."""
     return set(facts_read(rule.expression.node, policy.variables))
+
+
+def _is_modelled(policy: Policy, rule: Rule) -> bool:
+    """Whether the miniature can say something about a rule: one that reads nothing rejects all or nothing."""
+    read = _reads(policy, rule)
+    return bool(read & _KNOWN) or read <= _SPEAKS_OF
+
+
+def _alone(cells: Sequence[Cell], rule: Rule) -> dict[Behaviour, Cell]:
+    """The plainest configurations with masks that only this rule keeps out."""
+    some = [one for one in cells if one.verdict.failed == (rule.id,) and not one.verdict.undecided]
+    return dict(islice(_simplest(some).items(), _WITNESSES))
 
 
 def _simplest(cells: Sequence[Cell]) -> dict[Behaviour, Cell]:
@@ -226,7 +249,11 @@ def _rule(
             cell, why = min(fails, key=lambda item: cost(item[0].document))
             sentence = f"it cannot be evaluated: {why}"
             return result("fails", sentence, needless=Witness(document=minimal(cell.document), evidence=None))
-    witnesses = [Witness(document=minimal(cell.document), evidence=found[one]) for one, cell in kept.items()]
+    witnesses = [
+        Witness(document=minimal(cell.document), evidence=found[one])
+        for one, cell in kept.items()
+        if one in found
+    ]
     damage = tuple(one for one in witnesses if one.evidence and not one.evidence.consistent)
     needless = _needless(rule, cells, found) if everything else None
     if needless is not None:
@@ -238,7 +265,7 @@ def _rule(
             damage=damage,
             needless=Witness(document=minimal(needless.document), evidence=evidence),
         )
-    if not kept:
+    if not witnesses:
         return result("redundant", "there is no configuration that only this rule rejects")
     if not damage:
         return result("no damage", "what only this rule rejects is consistent", needless=witnesses[0])

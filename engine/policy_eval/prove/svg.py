@@ -15,7 +15,7 @@ _IDS = 32
 
 
 def ratio_histogram(with_rule: Sequence[float], without_rule: Sequence[float], title: str) -> str:
-    """Importance ratios on a logarithmic axis, half an octave a bar; left of it 0; the outer bars hold what is off it."""
+    """Importance ratios on a logarithmic axis, half an octave a bar; left of it 0; the rest in the outer bars."""
     steps = range(-8, 9)
     labels = ["0", "", *("" for _ in steps), ""]
     for step, label in ((-8, "1/16"), (-4, "1/4"), (0, "1"), (4, "4"), (8, "16")):

@@ -53,6 +53,8 @@ def _soundness(proof: Proof) -> Iterator[str]:
         bad = len(proof.counterexamples)
         verdict = f"{bad} not consistent" if bad else "every token consistent"
         yield f"let through: {ways}, {judged} tokens judged, {verdict}"
+    if proof.untried:
+        yield f"{proof.untried} more ways of generating were not run: there are counterexamples enough"
 
 
 def _counted(rules: list[RuleProof]) -> int:
