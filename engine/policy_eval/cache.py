@@ -68,7 +68,7 @@ def write(text: str, found: Kept) -> None:
 def ship(files: Iterable[tuple[str, Kept]]) -> str:
     """The content of the file that ships with the package: an entry for each text and what it holds."""
     entries = {_name(text): _entry(text, found) for text, found in files}
-    return json.dumps(entries, separators=(",", ":"), sort_keys=True) + "\n"
+    return json.dumps(entries, separators=(",", ":")) + "\n"
 
 
 def _name(text: str) -> str:

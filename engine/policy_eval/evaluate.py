@@ -30,17 +30,23 @@ class _Applied:
 class _Plan:
     """What is evaluated for one engine and release; keeps the reports of clean passes, which are all alike."""
 
-    __slots__ = ("applied", "clean", "firsts")
+    __slots__ = ("applied", "clean", "errors", "rules")
 
     def __init__(self, applied: tuple[_Applied, ...]) -> None:
         self.applied = applied
-        self.clean: dict[tuple[bool, ...], Report] = {}
-        self.firsts: tuple[Callable[[Any], int], ...] = ()
+        self.clean: dict[int, Report] = {}
+        self.rules: tuple[Callable[[Any], int], ...] = ()
+        self.errors: tuple[Callable[[Any], int], ...] = ()
 
-    def compile(self) -> tuple[Callable[[Any], int], ...]:
-        """Compile the rules of severity error, policy by policy; kept for all later calls."""
-        self.firsts = tuple(one.errors.first for one in self.applied)
-        return self.firsts
+    def compile_rules(self) -> tuple[Callable[[Any], int], ...]:
+        """Compile all rules, policy by policy; kept in ``rules`` for all later calls."""
+        self.rules = tuple(one.compiled.first for one in self.applied)
+        return self.rules
+
+    def compile_errors(self) -> tuple[Callable[[Any], int], ...]:
+        """Compile the rules of severity error, policy by policy; kept in ``errors`` for all later calls."""
+        self.errors = tuple(one.errors.first for one in self.applied)
+        return self.errors
 
 
 class Evaluator:
@@ -111,7 +117,7 @@ class Evaluator:
             engine = document["engine"]
             plan = self._plans[engine["name"], engine["version"]]
             if not document.get("unknown"):
-                for first in plan.firsts or plan.compile():
+                for first in plan.errors or plan.compile_errors():
                     if first(document) >= 0:
                         break
                 else:
@@ -283,31 +289,33 @@ class Evaluator:
 
 def _clean_pass(plan: _Plan, document: dict[str, Any]) -> Report | None:
     """The report of a document that passes every rule that applies to it; None for all others."""
-    applies: list[bool] = []
+    applies, bit = 0, 1
     try:
-        for applied in plan.applied:
-            failures = applied.compiled.failures(document)
-            if failures:
+        for first in plan.rules or plan.compile_rules():
+            found = first(document)
+            if found >= 0:
                 return None
-            applies.append(failures is not None)
+            if found == -1:
+                applies |= bit
+            bit <<= 1
     except cel.Undecided:
         return None
-    key = tuple(applies)
-    report = plan.clean.get(key)
-    if report is None:
-        engine = document["engine"]
-        passed = [rule.id for one, on in zip(plan.applied, key, strict=True) if on for rule in one.rules]
-        judged = DocumentReport(
-            name="document",
-            engine=engine["name"],
-            version=engine["version"],
-            outcome=_outcome([], passed),
-            passed=tuple(passed),
-            not_applicable=tuple(
-                one.policy.name for one, on in zip(plan.applied, key, strict=True) if not on
-            ),
-        )
-        report = plan.clean[key] = Report(documents=(judged,))
+    return plan.clean.get(applies) or _clean_report(plan, document, applies)
+
+
+def _clean_report(plan: _Plan, document: dict[str, Any], applies: int) -> Report:
+    engine = document["engine"]
+    on = [one for at, one in enumerate(plan.applied) if applies >> at & 1]
+    passed = [rule.id for one in on for rule in one.rules]
+    judged = DocumentReport(
+        name="document",
+        engine=engine["name"],
+        version=engine["version"],
+        outcome=_outcome([], passed),
+        passed=tuple(passed),
+        not_applicable=tuple(one.policy.name for one in plan.applied if one not in on),
+    )
+    report = plan.clean[applies] = Report(documents=(judged,))
     return report
 
 
