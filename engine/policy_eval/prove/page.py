@@ -88,7 +88,7 @@ def _body(proof: Proof, title: str) -> Iterator[str]:
         yield "".join(_approved(proof))
     yield "<h2>What each rule keeps out</h2>"
     yield (
-        "<p>Each rule has a configuration that no other rule rejects. It was run as if the rule were not there. "
+        "<p>For each rule a configuration that no other rule rejects was run as if the rule were not there. "
         "The importance ratio is the trainer's probability of a token over its mask (over the whole vocabulary where "
         "none came) divided by the probability that the engine returned: 1 before the first update, if all is well.</p>"
     )
