@@ -147,7 +147,7 @@ def test_masks_of_one_configuration() -> None:
     assert check_masks(document(engine={"name": "vllm"})) == []
     found = check_masks(document(use_v2_model_runner=False))
     assert [problem.message for problem in found] == [
-        "masks are not consistent: `row-present` is broken 60 times in 540 tokens"
+        "masks are not consistent: `row-present` is broken 60 times in 60 tokens"
     ]
     assert check_masks(document(sampling_params={"temperature": 0, "top_k": 5}))
 
