@@ -51,8 +51,9 @@ class Evidence:
     """A behaviour, run.
 
     Counted over all logits: ``tokens`` generated, requests ``served`` and ``refused``, ``judged`` tokens, and of these
-    ``findings`` by invariant (DRAWN over all tokens). Over usual logits only: ``counted`` tokens; ``missing`` rows; rows ``misaligned``,
-    that is kept from another draw than the token's; tokens ``outside`` their row; ``sum_off``, the largest
+    ``findings`` by invariant (DRAWN over all tokens). Over usual logits only: ``counted`` tokens; ``missing`` rows;
+    rows ``misaligned``, that is kept from another draw than the token's; tokens ``outside`` their row;
+    ``sum_off``, the largest
     |sum of probabilities - 1|; ``ratios``, the trainer's probability of the token over its mask (over the whole
     vocabulary where none came) divided by the returned one; ``kl``, the mean of KL(drawn || trainer) in nats
     over the tokens where it is finite, ``kl_infinite`` the others; ``sizes`` of the masks.
