@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from policy_eval import cel
+from policy_eval.cel.tree import Binary, Name
 
 _STRINGS = re.compile(
     r"""[bB]?[rR]?(?:'''[\s\S]*?'''|\"\"\"[\s\S]*?\"\"\")|[rR][bB]?(?:'[^']*'|"[^"]*")"""
@@ -213,50 +214,78 @@ def same(found: Any, expected: Any) -> bool:
 # --- running ------------------------------------------------------------------------------------------------
 
 PASSED, SILENT, FAILED = "passed", "wrong", "failed"
+_EXPECTED = "expected result"  # no expression can have a variable of this name
 
 
-def run(case: Case) -> tuple[str, str]:
-    """(`PASSED`, `SILENT` for a value where another value or an error is right, or `FAILED`; what happened)."""
-    outcome, told = PASSED, ""
-    if case.evaluated:
-        outcome, told = _evaluate(case)
-    if outcome == PASSED and case.checked and not case.fails:
-        outcome, told = _check(case)
-    return outcome, told
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a case.
+
+    ``outcome``: `PASSED`, `SILENT` (a value where another value or an error is right) or `FAILED`. ``told``: what
+    went wrong. ``coded``: generated code decided the case too, and agreed.
+    """
+
+    outcome: str
+    told: str = ""
+    coded: bool = False
 
 
-def _evaluate(case: Case) -> tuple[str, str]:
+def run(case: Case) -> Result:
+    """Run a case by the walker, by generated code as far as that goes, and through the checker."""
+    result = _evaluate(case) if case.evaluated else Result(PASSED)
+    if result.outcome == PASSED and case.checked and not case.fails:
+        fault = _check(case)
+        if fault is not None:
+            return Result(FAILED, fault, result.coded)
+    return result
+
+
+def _evaluate(case: Case) -> Result:
     try:
         program = cel.compile(case.expression, container=case.container)
+    except cel.Error as error:
+        return Result(PASSED) if case.fails else Result(FAILED, f"{error.kind}: {error.message}")
+    try:
         found = program.evaluate(case.bindings)
     except cel.Error as error:
-        return (PASSED, "") if case.fails else (FAILED, f"{error.kind}: {error.message}")
-    if case.fails:
-        return SILENT, f"{found!r} instead of an error"
-    if not same(found, case.expected):
-        return SILENT, f"{found!r} instead of {case.expected!r}"
-    return _generated(case, program.node) if type(found) is bool else (PASSED, "")
+        if not case.fails:
+            return Result(FAILED, f"{error.kind}: {error.message}")
+    else:
+        if case.fails:
+            return Result(SILENT, f"{found!r} instead of an error")
+        if not same(found, case.expected):
+            return Result(SILENT, f"{found!r} instead of {case.expected!r}")
+    said = generated(case, program.node)
+    if said is None or (said and not case.fails):
+        return Result(PASSED, coded=said is not None)
+    wanted = "an error" if case.fails else repr(case.expected)
+    return Result(SILENT, f"{wanted} by the walker; generated code says {said}")
 
 
-def _generated(case: Case, node: cel.Node) -> tuple[str, str]:
-    """The generated code says the same as the walker, or that it cannot say."""
+def generated(case: Case, node: cel.Node) -> bool | None:
+    """Whether the generated code finds the expected value; None where it leaves that to the walker.
+
+    Generated code judges rules, so the rule is ``expression == expected``; for an error any rule about the value
+    will do, since none can be judged.
+    """
     if case.container or any("." in name for name in case.bindings):
-        return PASSED, ""
-    rules = cel.RuleSet(roots=dict.fromkeys(case.bindings, cel.DYN), rules=[node])
+        return None
+    at = {"start": node.start, "end": node.end}
+    rule = Binary(**at, op="==", left=node, right=Name(**at, name=_EXPECTED))
+    roots = {**case.bindings, _EXPECTED: case.expected}
+    rules = cel.RuleSet(roots=dict.fromkeys(roots, cel.DYN), rules=[rule])
     try:
-        first = rules.first(*case.bindings.values())
+        return rules.first(*roots.values()) == -1
     except cel.Undecided:
-        return PASSED, ""
-    if first != (-1 if case.expected else 0):
-        return SILENT, f"the generated code finds {first}"
-    return PASSED, ""
+        return None
 
 
-def _check(case: Case) -> tuple[str, str]:
+def _check(case: Case) -> str | None:
+    """What the checker finds wrong with a case that is right."""
     environment = dict.fromkeys(case.bindings, cel.DYN) | case.environment
     checked = cel.check_expression(case.expression, environment, container=case.container)
     if checked.errors:
-        return FAILED, f"check: {checked.errors[0].message}"
+        return f"check: {checked.errors[0].message}"
     if case.deduced is not None and checked.type != case.deduced:
-        return FAILED, f"the checker finds {checked.type}, not {case.deduced}"
-    return PASSED, ""
+        return f"the checker finds {checked.type}, not {case.deduced}"
+    return None
