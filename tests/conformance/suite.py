@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from policy_eval import cel
-from policy_eval.cel.tree import Binary, Name
+from policy_eval.cel.tree import Binary, ListLiteral, MapLiteral, Name
+from policy_eval.record import fields, replace
 
 _STRINGS = re.compile(
     r"""[bB]?[rR]?(?:'''[\s\S]*?'''|\"\"\"[\s\S]*?\"\"\")|[rR][bB]?(?:'[^']*'|"[^"]*")"""
@@ -270,14 +271,44 @@ def generated(case: Case, node: cel.Node) -> bool | None:
     """
     if case.container or any("." in name for name in case.bindings):
         return None
-    at = {"start": node.start, "end": node.end}
-    rule = Binary(**at, op="==", left=node, right=Name(**at, name=_EXPECTED))
     roots = {**case.bindings, _EXPECTED: case.expected}
+    left = _with_facts(node, roots)
+    at = {"start": node.start, "end": node.end}
+    rule = Binary(**at, op="==", left=left, right=Name(**at, name=_EXPECTED))
     rules = cel.RuleSet(roots=dict.fromkeys(roots, cel.DYN), rules=[rule])
     try:
         return rules.first(*roots.values()) == -1
     except cel.Undecided:
         return None
+
+
+def _with_facts(node: cel.Node, roots: dict[str, Any]) -> cel.Node:
+    """The tree with its constant lists and maps as facts of a document (added to ``roots``), as rules meet them.
+
+    Generated code leaves lists and maps that an expression makes to the walker.
+    """
+    if isinstance(node, (ListLiteral, MapLiteral)):
+        found = cel.evaluate_with(node, {})
+        if _is_fact(found):
+            name = f"fact {len(roots)}"
+            roots[name] = found
+            return Name(start=node.start, end=node.end, name=name)
+    changes: dict[str, Any] = {}
+    for field in fields(node):
+        part = getattr(node, field)
+        if isinstance(part, cel.Node):
+            changes[field] = _with_facts(part, roots)
+        elif type(part) is tuple and part and isinstance(part[0], cel.Node):
+            changes[field] = tuple(_with_facts(item, roots) for item in part)
+    return replace(node, **changes) if changes else node
+
+
+def _is_fact(value: Any) -> bool:
+    if type(value) is list:
+        return all(map(_is_fact, value))
+    if type(value) is dict:
+        return all(type(key) is str and _is_fact(item) for key, item in value.items())
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def _check(case: Case) -> str | None:

@@ -91,7 +91,7 @@ def test_nearly_all_that_applies_passes(outcome: tuple[dict[str, Counter[str]], 
 
 def test_generated_code_decides_many(outcome: tuple[dict[str, Counter[str]], list[str]]) -> None:
     """That it never contradicts the walker would say little if it always left the matter to it."""
-    assert sum(count[CODED] for count in outcome[0].values()) >= 600
+    assert sum(count[CODED] for count in outcome[0].values()) >= 700
 
 
 OWN = json.loads((Path(__file__).parent / "own.json").read_text(encoding="utf-8"))
