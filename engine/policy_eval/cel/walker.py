@@ -113,7 +113,8 @@ class Walker:
         if type(value) in (str, bytes, list, dict):
             if len(value) > self.limits.size:
                 raise LimitExceeded(f"a value has more than {self.limits.size} characters or elements")
-            self.charge(len(value) // 200)
+            # An element of a list takes as much memory as many characters.
+            self.charge(len(value) // 200 * (1 if type(value) in (str, bytes) else 5))
         return value
 
     def _scan(self, value: Any, depth: int) -> tuple[Unknown | None, int]:
