@@ -6,6 +6,7 @@ cannot fail, with what is known of it (`writer.Operand`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -186,6 +187,8 @@ def _binary(writer: Writer, node: Binary) -> Operand:
 
 def _arithmetic(writer: Writer, op: str, left: Operand, right: Operand) -> Operand:
     """An operation; that of ints in place, unless it can fail in more ways than by its size."""
+    if op in ("+", "-", "*") and (short := _short(op, left, right)):
+        return short, ""
     name = writer.temp()
     helper = f"{name} = {_HELPERS[op]}({left[0]}, {right[0]})"
     if op in ("/", "%"):
@@ -199,6 +202,15 @@ def _arithmetic(writer: Writer, op: str, left: Operand, right: Operand) -> Opera
         writer.line(f" if not -9223372036854775808 <= {name} <= 9223372036854775807: raise UNDECIDED")
     writer.line(f"else: {helper}")
     return name, ""
+
+
+def _short(op: str, left: Operand, right: Operand) -> str | None:
+    """An operation of a local and a small whole number, as one expression: no overflow where the local is small."""
+    number, local = (left[0], right[0]) if left[1] == "int" else (right[0], left[0])
+    if not local.isidentifier() or not (number.isdecimal() and len(number) < 10):
+        return None
+    small = f"type({local}) is int and {local} < 1000000000 and {local} > -1000000000"
+    return f"({left[0]} {op} {right[0]} if {small} else {_HELPERS[op]}({left[0]}, {right[0]}))"
 
 
 def _ordered(writer: Writer, left: Operand, right: Operand) -> None:
@@ -397,16 +409,24 @@ def _exists_one(writer: Writer, node: Macro, name: str, head: str, locals_: list
 
 
 def _build(writer: Writer, node: Macro, name: str, head: str, locals_: list[str]) -> None:
-    writer.line(f"{name} = []")
+    add = writer.temp()
+    start = len(writer.lines)
+    writer.line(f"{name} = []; {add} = {name}.append")
     with writer.block(head, counted=True):
         if node.kind == "filter":
-            writer.line(f"if {writer.test(node.args[0])}: {name}.append({locals_[0]})")
+            writer.line(f"if {writer.test(node.args[0])}: {add}({locals_[0]})")
             return
         if len(node.args) == 2:
             writer.line(f"if not ({writer.test(node.args[0])}): continue")
         code, _ = writer.value(node.args[-1])
-        writer.line(f"{name}.append({code})")
+        writer.line(f"{add}({code})")
+    if len(writer.lines) == start + 3 and set(_LOCAL.findall(code)) <= set(locals_):
+        # Nothing but an expression of the element: Python has a faster form for that.
+        del writer.lines[start:]
+        writer.line(f"{name} = [{code} {head.removesuffix(':')}]")
 
+
+_LOCAL = re.compile(r"\b[tr]\d+\b")
 
 _FOLDS: dict[str, Callable[[Writer, Macro, str, str, list[str]], None]] = {
     "all": _quantifier,

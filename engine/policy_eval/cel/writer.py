@@ -215,7 +215,7 @@ class Writer:
     def hold(self, operand: Operand) -> Operand:
         """The operand under a local name, to be used more than once."""
         code, kind = operand
-        if code.isidentifier():
+        if code.isidentifier() or code.lstrip("-").isdecimal():
             return operand
         name = self.temp()
         self.line(f"{name} = {code}")
