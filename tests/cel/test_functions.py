@@ -207,7 +207,7 @@ def test_searches_are_paid_for(text: str, bindings: dict[str, Any]) -> None:
     rules = cel.RuleSet(roots=dict.fromkeys(bindings, cel.DYN), rules=[cel.compile(text).node])
     with pytest.raises(cel.Undecided):
         rules.first(*bindings.values())
-    assert time.perf_counter() - start < 10
+    assert time.perf_counter() - start < 30
 
 
 # --- all functions ------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_expressions_over_a_limit(text: str) -> None:
         cel.compile(text).evaluate({"x": 1, "a": 1})
     except cel.Error as error:
         assert error.kind in ("limit", "evaluation")  # noqa: PT017
-    assert time.perf_counter() - start < 3
+    assert time.perf_counter() - start < 15
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_texts_that_are_no_expressions(text: str) -> None:
     with pytest.raises(cel.Error) as caught:
         cel.compile(text).evaluate({})
     assert caught.value.problems[0].location is not None
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 10
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_evaluations_over_a_limit(text: str, kind: str) -> None:
     with pytest.raises(cel.Error) as caught:
         cel.compile(text).evaluate(bindings)
     assert caught.value.kind == kind
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 20
 
 
 def test_a_cyclic_document_may_be_used_where_it_ends() -> None:

@@ -35,7 +35,6 @@ class Node:
         self.offsets: list[int] | None = None
 
 
-
 class Source:
     """Plain data and the place of each of its values in the text it was read from.
 

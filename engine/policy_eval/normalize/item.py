@@ -119,7 +119,11 @@ class Below:
 
 def members(item: Item) -> list[Item]:
     """The mappings of a list that holds nothing else, each as a document of its own; else the item itself."""
-    if not isinstance(item.value, list) or not item.value or not all(isinstance(one, dict) for one in item.value):
+    if (
+        not isinstance(item.value, list)
+        or not item.value
+        or not all(isinstance(one, dict) for one in item.value)
+    ):
         return [item]
     return [
         Item(one, "", Below(item.places, f"{item.pointer}/{number}")) for number, one in enumerate(item.value)

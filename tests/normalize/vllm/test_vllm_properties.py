@@ -139,7 +139,7 @@ def test_hostile_words_are_refused_in_time(argv: list[str]) -> None:
     document = normalize_command(["serve", "M", *argv], engine_version="0.32.0", hf_configs=MODEL)
     assert document.errors
     assert len(document.errors) <= 20
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 20  # a second or two, and more where coverage is measured
 
 
 def test_tables_are_what_the_lists_of_options_give(shared: Path) -> None:
