@@ -62,11 +62,11 @@ def invented(semantics: Name = "vllm", vocab: int = 40, requests: int = 12, toke
             params = row_params(sampling, record["prompt_token_ids"], record["token_ids"])
             row = logits[number * tokens + position][None]
             found = run(row, Params.build([params], vocab_size=vocab, semantics=semantics))
-            token = draw(found.logprobs, torch.tensor([number]), torch.tensor([position]))
-            ids = found.keep[0].nonzero()[:, 0]
+            token = draw(found.logprobs(), torch.tensor([number]), torch.tensor([position]))
+            ids = found.keep()[0].nonzero()[:, 0]
             record["token_ids"].append(int(token))
             record["sampling_mask"].append(ids.tolist())
-            record["sampling_mask_logprobs"].append(found.logprobs[0][ids].tolist())
+            record["sampling_mask_logprobs"].append(found.logprobs()[0][ids].tolist())
         records.append(record)
     return records, logits.numpy()
 

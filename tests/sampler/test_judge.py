@@ -161,9 +161,9 @@ def test_a_sampler_in_low_precision_is_judged_consistent(data: st.DataObject, se
     for dtype, kind in DTYPES.items():
         engine = logits.to(kind).float() if kind != torch.float32 else logits
         found = run(engine, params)
-        mask = found.keep[0].nonzero()[:, 0].tolist()
-        token = int(draw(found.logprobs, torch.tensor([1]), torch.tensor([2])))
-        listed = found.logprobs[0][mask].tolist()
+        mask = found.keep()[0].nonzero()[:, 0].tolist()
+        token = int(draw(found.logprobs(), torch.tensor([1]), torch.tensor([2])))
+        listed = found.logprobs()[0][mask].tolist()
         judged = judge(
             logits, [row], [mask], [listed], [token], vocab_size=60, semantics=semantics, dtype=dtype
         )
@@ -183,7 +183,7 @@ def test_bounds_are_not_wide(data: st.DataObject, semantics: Name) -> None:
     word = bounds(raw, processed, row, SEMANTICS[semantics])
     undecided = word.may & ~word.must
     assert int(undecided.sum()) <= 1
-    model = run(raw[None], Params.build([row], vocab_size=500, semantics=semantics)).keep[0]
+    model = run(raw[None], Params.build([row], vocab_size=500, semantics=semantics)).keep()[0]
     assert bool((word.must <= model).all())
     assert bool((model <= word.may).all())
 
@@ -239,6 +239,6 @@ def test_an_engine_in_its_precision_stays_within_the_bounds(dtype: Precision, se
         )
         assert found == [], (number, row, found)
         params = Params.build([row], vocab_size=vocab, semantics=semantics)
-        exact += run(logits[None].double(), params).keep[0].nonzero()[:, 0].tolist() == mask
+        exact += run(logits[None].double(), params).keep()[0].nonzero()[:, 0].tolist() == mask
     # In bf16 the float64 model differs now and then, so the bounds are needed.
     assert exact < 120 or dtype == "fp32"

@@ -21,7 +21,7 @@ def members(probs: list[float], semantics: Name, **params: float) -> set[int]:
     logits = torch.tensor([probs], dtype=torch.float64).log()
     rows = [RowParams(**params)]  # type: ignore[arg-type]
     found = run(logits, Params.build(rows, vocab_size=len(probs), semantics=semantics))
-    return set(found.keep[0].nonzero()[:, 0].tolist())
+    return set(found.keep()[0].nonzero()[:, 0].tolist())
 
 
 # From the field: probabilities, parameters, and the support under each semantics named.
@@ -67,11 +67,11 @@ def test_equals_the_plain_rules(
     logits = torch.tensor(padded, dtype=torch.float64)
     found = run(logits, Params.build(params, vocab_size=width, semantics=semantics))
     for i, row in enumerate(padded):
-        kept = set(found.keep[i].nonzero()[:, 0].tolist())
+        kept = set(found.keep()[i].nonzero()[:, 0].tolist())
         assert kept == supports(row, k[i], p, min_p, semantics)
-        assert int(found.count[i]) == len(kept)
-        assert float(found.logprobs[i].exp().sum()) == pytest.approx(1, abs=1e-12)
-        assert set(found.logprobs[i].isfinite().nonzero()[:, 0].tolist()) == kept
+        assert int(found.cut.count[i]) == len(kept)
+        assert float(found.logprobs()[i].exp().sum()) == pytest.approx(1, abs=1e-12)
+        assert set(found.logprobs()[i].isfinite().nonzero()[:, 0].tolist()) == kept
 
 
 @settings(max_examples=60, deadline=None)
@@ -90,13 +90,13 @@ def test_a_row_is_the_same_in_any_batch(data: st.DataObject, semantics: Name) ->
     ]
     seed, position = seeds(6, generator), torch.arange(6)
     found = run(logits, Params.build(rows, vocab_size=40, semantics=semantics))
-    tokens = draw(found.logprobs, seed, position)
+    tokens = draw(found.logprobs(), seed, position)
     for i, row in enumerate(rows):
         alone = run(logits[i : i + 1], Params.build([row], vocab_size=40, semantics=semantics))
-        assert torch.equal(alone.keep[0], found.keep[i])
-        assert torch.allclose(alone.logprobs[0], found.logprobs[i], atol=1e-6, rtol=0)
-        assert int(draw(alone.logprobs, seed[i : i + 1], position[i : i + 1])) == int(tokens[i])
-        assert bool(found.keep[i, tokens[i]])
+        assert torch.equal(alone.keep()[0], found.keep()[i])
+        assert torch.allclose(alone.logprobs()[0], found.logprobs()[i], atol=1e-6, rtol=0)
+        assert int(draw(alone.logprobs(), seed[i : i + 1], position[i : i + 1])) == int(tokens[i])
+        assert bool(found.keep()[i, tokens[i]])
 
 
 @settings(max_examples=60, deadline=None)
@@ -126,8 +126,8 @@ def test_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pipeline, "CHUNK_DENSE", {"cpu": 64})
         parts = run(logits, params)
         monkeypatch.undo()
-        assert torch.equal(whole.keep, parts.keep)
-        assert torch.equal(whole.logprobs, parts.logprobs)
+        assert torch.equal(whole.keep(), parts.keep())
+        assert torch.equal(whole.logprobs(), parts.logprobs())
 
 
 def test_a_flat_row_spills_its_tie_over_the_whole_vocabulary() -> None:
@@ -135,10 +135,10 @@ def test_a_flat_row_spills_its_tie_over_the_whole_vocabulary() -> None:
     for semantics, kept in {"vllm": 5000, "hf": 5000, "sglang-torch": 3, "sglang-flashinfer": 5000}.items():
         params = Params.build([RowParams(top_k=3)], vocab_size=5000, semantics=semantics)  # type: ignore[arg-type]
         found = run(flat, params)
-        assert int(found.count[0]) == int(found.keep.sum()) == kept
-        assert found.keep[0, :3].all()
+        assert int(found.cut.count[0]) == int(found.keep().sum()) == kept
+        assert found.keep()[0, :3].all()
     half = run(flat, Params.build([RowParams(top_k=3, top_p=0.5)], vocab_size=5000, semantics="vllm"))
-    assert int(half.count[0]) == int(half.keep.sum()) == 2500
+    assert int(half.cut.count[0]) == int(half.keep().sum()) == 2500
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_unusable_rows_are_named(
 def test_padding_never_comes_out() -> None:
     logits = torch.tensor([[-5.0, -6.0, -7.0, 0.0, 0.0]])
     found = run(logits, Params.build([RowParams(top_k=2)], vocab_size=3, semantics="vllm"))
-    assert found.keep.tolist() == [[True, True, False]]
+    assert found.keep().tolist() == [[True, True, False]]
 
 
 def test_edits_by_hand() -> None:
@@ -223,7 +223,7 @@ def test_half_precision_and_inputs_stay() -> None:
     before = logits.clone()
     rows = [RowParams(top_k=5, blocked=(1,)), RowParams(top_p=0.5)]
     found = run(logits, Params.build(rows, vocab_size=50, semantics="hf"))
-    assert found.logprobs.dtype == torch.float32
+    assert found.logprobs().dtype == torch.float32
     assert torch.equal(before, logits)
 
 
@@ -262,6 +262,6 @@ def test_cuda_gives_the_same() -> None:
             gpu = support(process(logits.cuda(), params), params)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-        assert torch.equal(cpu.keep, gpu.keep.cpu())
-        tokens = draw(gpu.logprobs, seed.cuda(), position.cuda())
-        assert torch.equal(draw(cpu.logprobs, seed, position), tokens.cpu())
+        assert torch.equal(cpu.keep(), gpu.keep().cpu())
+        tokens = draw(gpu.logprobs(), seed.cuda(), position.cuda())
+        assert torch.equal(draw(cpu.logprobs(), seed, position), tokens.cpu())

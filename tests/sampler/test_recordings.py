@@ -54,11 +54,11 @@ def test_float64_reproduces_the_recordings(name: str, shared: Path) -> None:
             word = bounds(raw, process(raw[None], params)[0], row, table)
             undecided = bool((word.may & ~word.must).any())
             undecided_rows += undecided
-            if set(found.keep[0].nonzero()[:, 0].tolist()) == set(mask):
+            if set(found.keep()[0].nonzero()[:, 0].tolist()) == set(mask):
                 recorded_values = torch.tensor(
                     record["sampling_mask_logprobs"][position], dtype=torch.float64
                 )
-                off = (found.logprobs[0][mask] - recorded_values).abs()
+                off = (found.logprobs()[0][mask] - recorded_values).abs()
                 # A float32 probability near the smallest number has few digits; its logarithm shows it.
                 normal = recorded_values > -87 if table.on_probabilities else recorded_values <= 0
                 assert float(torch.where(normal, off, 0.0).max()) < 1e-5

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from policy_eval.sampler.semantics import SEMANTICS, Name, Semantics
+from policy_eval.sampler.semantics import SEMANTICS, Filter, Name, Semantics
 
 # Below it logits overflow; engines treat such a temperature as 0 or replace it.
 LEAST_TEMPERATURE = 1e-6
@@ -96,8 +96,10 @@ class Params:
 
     ``temperature``, ``top_p``, ``min_p``: float64 [B]. ``top_k``: int64 [B], ``vocab_size`` where there is no
     limit. ``greedy``: bool [B], rows whose temperature was 0 (``temperature`` is 1 there).
-    Rows by what they need, int64 indexes: ``bounded`` have a top_k, of which ``max_top_k`` is the largest;
-    ``sorted_`` have a top_p but no top_k; ``open_`` have neither.
+    Rows by what they need, int64 indexes: ``bounded`` have a top_k; ``nuclei`` have a top_p but no top_k;
+    ``open_`` have neither. ``order`` puts the rows of these three, one after the other, in the order of the batch;
+    None where they are. ``width``: the largest top_k + 1; 0 where no row has one.
+    ``filters``: those of the semantics' that some row uses, top_k (a part of every row) left out.
     Edits are (flat index ``row * vocab_size + id``, float64 value) pairs; None where no row has one.
     """
 
@@ -110,9 +112,11 @@ class Params:
     min_p: Tensor
     greedy: Tensor
     bounded: Tensor
-    sorted_: Tensor
+    nuclei: Tensor
     open_: Tensor
-    max_top_k: int
+    order: Tensor | None
+    width: int
+    filters: tuple[Filter, ...]
     allowed_rows: Tensor | None
     allowed: Tensor | None
     blocked: Tensor | None
@@ -138,6 +142,14 @@ class Params:
         limits = [row.top_k if 0 < row.top_k < vocab_size else vocab_size for row in effective]
         bounded = [index for index, limit in enumerate(limits) if limit < vocab_size]
         rest = [index for index, limit in enumerate(limits) if limit >= vocab_size]
+        nuclei = [index for index in rest if effective[index].top_p < 1]
+        open_ = [index for index in rest if effective[index].top_p >= 1]
+        place = {index: at for at, index in enumerate(bounded + nuclei + open_)}
+        order = [place[index] for index in range(len(rows))]
+        used = {
+            "min_p": any(row.min_p > 0 for row in effective),
+            "top_p": any(row.top_p < 1 for row in effective),
+        }
         bias: dict[int, float] = {}
         repetition: dict[int, float] = {}
         additive: dict[int, float] = {}
@@ -175,9 +187,11 @@ class Params:
             min_p=reals([row.min_p for row in effective]),
             greedy=torch.tensor([row.temperature == 0 for row in rows], dtype=torch.bool, device=device),
             bounded=ids(bounded),
-            sorted_=ids([index for index in rest if effective[index].top_p < 1]),
-            open_=ids([index for index in rest if effective[index].top_p >= 1]),
-            max_top_k=max((limits[index] for index in bounded), default=0),
+            nuclei=ids(nuclei),
+            open_=ids(open_),
+            order=None if order == sorted(order) else ids(order),
+            width=1 + max((limits[index] for index in bounded), default=-1),
+            filters=tuple(name for name in table.filters if used.get(name)),
             allowed_rows=ids(allowed_rows) if allowed_rows else None,
             allowed=ids(allowed) if allowed_rows else None,
             blocked=ids(blocked) if blocked else None,

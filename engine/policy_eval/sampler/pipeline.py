@@ -3,17 +3,20 @@
     from policy_eval.sampler.params import Params, RowParams
     from policy_eval.sampler.pipeline import run
     params = Params.build([RowParams(top_k=50, top_p=0.95)] * 16, vocab_size=151_936, semantics="vllm")
-    support = run(logits, params)      # support.keep [16, V] bool, support.logprobs [16, V]
+    found = run(logits, params)
+    found.cut.ids, found.cut.ids_logprobs      # members and log-probabilities, [16, 51]
+    found.keep(), found.logprobs()             # the same as [16, V]
 
 Rows limited by top_k never see a full sort: one read finds the candidates, and every filter is a count of how
 many of them stay. Calculations on candidates are float64 whatever the logits are. On a GPU nothing waits for
-the device; errors of the data are collected as ``Support.fault`` and raised by one check at the end.
+the device; errors of the data are collected as ``Cut.fault`` and raised by one check at the end.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,20 +33,74 @@ FAULTS = {
 CHUNK = 1 << 25
 CHUNK_DENSE = {"cpu": 1 << 18, "cuda": 1 << 24}
 
+# How many of the largest logits of a row with a top_p only are looked at first on a CPU.
+NUCLEUS = 1024
+
+
+class Cut(NamedTuple):
+    """Where each of B rows was cut, and its members where they are few. One tensor a field, B long.
+
+    A support is a prefix of the falling order of the processed logits, lowest ids first among equals: the tokens
+    above ``cut`` and, of those equal to it, the ``ties`` with the lowest ids. ``cut``: dtype of the logits.
+    ``ties``, ``count`` (members): int64. ``fault``: int64, 0 or a key of FAULTS; the other fields of a row with a
+    fault mean nothing. ``top``: float64, the largest logit over the temperature; ``log_mass``: float64, the
+    log of the members' mass relative to it: a member has log-probability ``(x / temperature - top) - log_mass``.
+    ``ids``: int64 [B, W], the members of a row with a top_k in falling order of logit, then -1; ``ids_logprobs``:
+    [B, W] in the dtype of the logits, their log-probabilities, then -inf. W is the largest top_k + 1, or 0.
+    Rows without top_k list nothing, a row with more than W members (a tie) lists W of them.
+    """
+
+    cut: Tensor
+    ties: Tensor
+    count: Tensor
+    fault: Tensor
+    top: Tensor
+    log_mass: Tensor
+    ids: Tensor
+    ids_logprobs: Tensor
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """What the filters left of each of B rows.
+    """What the filters left of each of B rows: the cut of each, from which the dense forms are made when asked for.
 
-    ``keep``: bool [B, V]. ``logprobs``: [B, V] in the dtype of the logits (float32 for half precisions), log-softmax
-    over the support, -inf outside. ``count``: int64 [B], members of each row. ``fault``: int64 [B], 0 or a key of
-    FAULTS; other fields of a row with a fault mean nothing.
+    ``processed``: [B, V], not copied: the dense forms read it. ``temperature``: float64 [B]. ``cut``: see ``Cut``.
     """
 
-    keep: Tensor
-    logprobs: Tensor
-    count: Tensor
-    fault: Tensor
+    processed: Tensor
+    temperature: Tensor
+    cut: Cut
+
+    @property
+    def listed(self) -> Tensor:
+        """bool [B]: rows of which ``cut.ids`` holds every member."""
+        return (self.cut.ids >= 0).sum(1) == self.cut.count
+
+    def keep(self) -> Tensor:
+        """The members as bool [B, V]. Never waits for a GPU."""
+        out = torch.empty(self.processed.shape, dtype=torch.bool, device=self.processed.device)
+        for part in self._parts():
+            out[part] = self._keep(part)
+        return out
+
+    def logprobs(self) -> Tensor:
+        """Log-softmax over the support, -inf outside: [B, V] in the dtype of ``processed``. Never waits for a GPU."""
+        out = torch.empty_like(self.processed, memory_format=torch.contiguous_format)
+        for part in self._parts():
+            z = self.processed[part] / self.temperature[part, None]
+            z.sub_(self.cut.top[part, None]).sub_(self.cut.log_mass[part, None])
+            out[part] = z.masked_fill_(~self._keep(part), -torch.inf)
+        return out
+
+    def _parts(self) -> list[slice]:
+        rows, vocab = self.processed.shape
+        step = max(1, CHUNK_DENSE[self.processed.device.type] // vocab)
+        return [slice(start, start + step) for start in range(0, rows, step)]
+
+    def _keep(self, part: slice) -> Tensor:
+        x, cut = self.processed[part], self.cut.cut[part, None]
+        tie = x == cut
+        return (x > cut) | (tie & (tie.cumsum(1, dtype=torch.int32) <= self.cut.ties[part, None]))
 
 
 def run(logits: Tensor, params: Params) -> Support:
@@ -59,7 +116,7 @@ def run(logits: Tensor, params: Params) -> Support:
 
 def raise_faults(found: Support) -> None:
     """Raise ValueError naming the rows with a fault, if any. Waits for the device."""
-    faults = found.fault.tolist()
+    faults = found.cut.fault.tolist()
     bad = [f"row {row} {FAULTS[fault]}" for row, fault in enumerate(faults) if fault]
     if bad:
         raise ValueError("; ".join(bad[:10]) + (f" (and {len(bad) - 10} more)" if len(bad) > 10 else ""))
@@ -110,207 +167,244 @@ def support(processed: Tensor, params: Params) -> Support:
     """The support of each row of processed logits [B, V] (float32 or float64), see ``Support``.
 
     Among tokens that tie at a cut which does not keep all of them, the lowest ids stay (an engine may choose
-    others: ``judge`` allows any). Never waits for a GPU; faults are reported in ``Support.fault``.
+    others: ``judge`` allows any). Never waits for a GPU; faults are reported in ``Cut.fault``.
     """
     rows, vocab = processed.shape
     assert (rows, vocab) == (params.rows, params.vocab_size)
-    device = processed.device
-    out = Support(
-        keep=torch.zeros(rows, vocab, dtype=torch.bool, device=device),
-        logprobs=torch.full((rows, vocab), -torch.inf, dtype=processed.dtype, device=device),
-        count=torch.zeros(rows, dtype=torch.int64, device=device),
-        fault=torch.zeros(rows, dtype=torch.int64, device=device),
-    )
-    dense = CHUNK_DENSE[device.type]
+    dense = CHUNK_DENSE[processed.device.type]
     groups = (
         (params.bounded, _bounded, CHUNK),
-        (params.sorted_, _sorted, dense),
+        (params.nuclei, _nucleus, dense),
         (params.open_, _open, dense),
     )
+    parts = []
     for group, work, size in groups:
         step = max(1, size // vocab)
         whole = len(group) == rows
         for start in range(0, len(group), step):
             part = group[start : start + step]
             # Consecutive rows are a view, other selections a copy of the chunk.
-            work(processed[start : start + step] if whole else processed[part], params, part, out)
-    return out
+            x = processed[start : start + step] if whole else processed[part]
+            parts.append(work(x, params, part))
+    cut = parts[0] if len(parts) == 1 else Cut(*(torch.cat(column) for column in zip(*parts, strict=True)))
+    if params.order is not None:
+        cut = Cut(*(column[params.order] for column in cut))
+    return Support(processed=processed, temperature=params.temperature, cut=cut)
 
 
-def _bounded(x: Tensor, params: Params, rows: Tensor, out: Support) -> None:
+def _bounded(x: Tensor, params: Params, rows: Tensor) -> Cut:
     """Rows with a top_k: candidates by topk, one more than needed to see a tie beyond the cut."""
-    k = params.top_k[rows]
-    wide = min(params.max_top_k + 1, x.shape[1])
-    value, ids = _lowest_ids_first(*_largest(x, wide))
+    table, k, temperature = params.semantics, params.top_k[rows], params.temperature[rows, None]
+    value, ids = _largest(x, params.width)
     kth = value.gather(1, k[:, None] - 1)
-    inside = torch.arange(wide, device=x.device) < k[:, None]
-    extra = ((value == kth) & ~inside & kth.isfinite()).sum(1)
-    # Where the candidates end in the tie, the rest of it can be anywhere in the row. A look at the values is
-    # free on a CPU; on a GPU it would wait for the device, so there every row takes the dense way.
-    spilled = (value[:, -1:] == kth).squeeze(1) & (wide < x.shape[1]) & kth.isfinite().squeeze(1)
-    dense = spilled.nonzero()[:, 0] if x.device.type == "cpu" else torch.arange(len(x), device=x.device)
-    if len(dense):
-        ties = (x[dense] == kth[dense]).sum(1) - ((value == kth) & inside)[dense].sum(1)
-        extra = extra.index_put((dense,), torch.where(kth[dense, 0].isfinite(), ties, 0))
-    _finish(x, value, ids, extra, dense, params, rows, out)
+    reach = (value >= kth).sum(1)
+    # A look at the values is free on a CPU; on a GPU it would wait for the device, so there every row is treated
+    # as one with ties.
+    look = x.device.type == "cpu"
+    if not look or bool((value[:, 1:] == value[:, :-1]).any()):
+        ids = _lowest_ids_first(value, ids, x.shape[1])
+        # Where the candidates end in the tie, the rest of it can be anywhere in the row.
+        spilled = (reach == params.width) & (params.width < x.shape[1]) & (kth[:, 0] > -torch.inf)
+        dense = spilled.nonzero()[:, 0] if look else torch.arange(len(x), device=x.device)
+        if len(dense):
+            found = _whole_tie(x[dense], kth[dense], value[dense], ids[dense])
+            reach, ids = reach.index_put((dense,), found[0]), ids.index_put((dense,), found[1])
+    extra = None
+    if table.top_k_ties and (not look or bool((reach > k).any())):
+        extra = torch.where(params.greedy[rows], 0, reach - k)
+    z = value / temperature
+    total = None
+    if "top_p" in params.filters and (table.joint or table.joint_without_min_p):
+        total = _mass(x, temperature, z[:, :1])
+        if not table.joint:
+            total = torch.where(params.min_p[rows] == 0, total, torch.nan)
+    cut = _cut(value, z, extra, total, params, rows)
+    kept = torch.arange(params.width, device=x.device) < cut.count[:, None]
+    logprobs = (z - cut.top[:, None] - cut.log_mass[:, None]).to(x.dtype)
+    return cut._replace(ids=torch.where(kept, ids, -1), ids_logprobs=torch.where(kept, logprobs, -torch.inf))
 
 
-def _sorted(x: Tensor, params: Params, rows: Tensor, out: Support) -> None:
-    """Rows with a top_p but no top_k: only these are sorted."""
-    value, ids = torch.sort(x, dim=-1, descending=True, stable=True)
-    _finish(x, value, ids, torch.zeros_like(rows), rows[:0], params, rows, out)
+def _nucleus(x: Tensor, params: Params, rows: Tensor) -> Cut:
+    """Rows with a top_p but no top_k: the largest few where these are sure to hold the nucleus, else a sort."""
+    vocab = x.shape[1]
+    temperature = params.temperature[rows, None]
+    top = x.amax(1, keepdim=True).double() / temperature
+    least = None
+    if params.filters[:1] == ("min_p",):
+        least = top + params.min_p[rows, None].log()
+    total = _mass(x, temperature, top, least)
+    wide = min(NUCLEUS, vocab) if x.device.type == "cpu" else vocab
+    while wide < vocab:
+        value, _ = _largest(x, wide)
+        cut = _cut(value, value / temperature, None, total, params, rows)
+        if bool((value[:, -1] < cut.cut).all()):
+            return cut
+        wide = wide * 8 if wide * 16 <= vocab else vocab
+    value, _ = torch.sort(x, dim=-1, descending=True)
+    return _cut(value, value / temperature, None, total, params, rows)
 
 
-def _open(x: Tensor, params: Params, rows: Tensor, out: Support) -> None:
+def _open(x: Tensor, params: Params, rows: Tensor) -> Cut:
     """Rows with neither: a threshold at most, so one dense pass."""
-    top = x.amax(-1)
-    temperature = params.temperature[rows]
-    z = x.double() / temperature[:, None]
-    z0 = top.double() / temperature
-    keep = z.isfinite() & (z >= (z0 + params.min_p[rows].log())[:, None])
-    z = (z - z0[:, None]).masked_fill(~keep, -torch.inf)
-    out.keep[rows] = keep
-    out.logprobs[rows] = (z - z.exp().sum(1, keepdim=True).log()).to(x.dtype)
-    out.count[rows] = keep.sum(1)
-    out.fault[rows] = _fault(top)
+    temperature = params.temperature[rows, None]
+    largest = x.amax(1)
+    top = largest[:, None].double() / temperature
+    z = x / temperature
+    keep = (z >= top + params.min_p[rows, None].log()) & (z > -torch.inf)
+    mass = z.sub_(top).exp_().masked_fill_(~keep, 0.0).sum(1)
+    return _unlisted(
+        cut=torch.where(keep, x, torch.inf).amin(1),
+        ties=torch.full_like(rows, x.shape[1]),
+        count=keep.sum(1),
+        largest=largest,
+        top=top[:, 0],
+        log_mass=mass.log(),
+        width=params.width,
+    )
 
 
-def _fault(top: Tensor) -> Tensor:
-    """The key of FAULTS of each row [b], from its largest logit: torch orders NaN above everything."""
-    broken = top.isnan() | (top == torch.inf)
-    return torch.where(broken, 1, torch.where(top == -torch.inf, 2, 0))
+def _cut(
+    value: Tensor, z: Tensor, extra: Tensor | None, total: Tensor | None, params: Params, rows: Tensor
+) -> Cut:
+    """The cut through rows of candidates in falling order, nothing listed.
+
+    value, z: [b, K] logits and scaled logits; extra, total: see ``_count``; rows: [b] in the batch.
+    """
+    k = params.top_k[rows].clamp(max=value.shape[1])
+    count, log_mass = _count(z, k, extra, total, params, rows)
+    cut = value.gather(1, torch.minimum(count, k).clamp(min=1)[:, None] - 1)
+    return _unlisted(
+        cut=cut[:, 0],
+        ties=count - (value > cut).sum(1),
+        count=count,
+        largest=value[:, 0],
+        top=z[:, 0],
+        log_mass=log_mass,
+        width=params.width,
+    )
 
 
-def _largest(x: Tensor, wide: int) -> tuple[Tensor, Tensor]:
-    """The ``wide`` largest of each row of x [b, V] and their ids, both [b, wide], as torch.topk finds them.
+def _unlisted(
+    *, cut: Tensor, ties: Tensor, count: Tensor, largest: Tensor, top: Tensor, log_mass: Tensor, width: int
+) -> Cut:
+    """A ``Cut`` that lists nothing; ``largest``: [b], the largest logits, say which rows have a fault."""
+    # NaN is not below infinity, and torch orders it above everything.
+    fault = torch.where(largest < torch.inf, torch.where(largest > -torch.inf, 0, 2), 1)
+    ids = count.new_full((1, 1), -1).expand(len(count), width)
+    none = cut.new_full((1, 1), -torch.inf).expand(len(count), width)
+    return Cut(cut, ties, count, fault, top, log_mass, ids, none)
+
+
+def _largest(x: Tensor, wide: int, order: bool = True) -> tuple[Tensor, Tensor]:
+    """The ``wide`` largest of each row of x [b, V] and their ids, both [b, wide], falling if ``order``.
 
     The vocabulary is laid out as ``depth`` rows of columns. All of the largest lie in the ``wide`` columns with
-    the largest maxima, so after one read for the maxima only those columns are looked at.
+    the largest maxima, so after one read for the maxima only those columns are looked at. The columns are found
+    among the maxima in the same way.
     """
     rows, vocab = x.shape
     # The cost is a choice among vocab / depth columns and then among wide * depth candidates.
     depth = 1 << int(math.log2(math.sqrt(vocab / wide)))
     if depth < 4 or x.stride(1) != 1:
-        return torch.topk(x, wide, dim=-1)
+        return torch.topk(x, wide, dim=-1, sorted=order)
     columns = vocab // depth
-    grid = x[:, : depth * columns].view(rows, depth, columns)
-    chosen = (
-        torch.topk(grid.amax(1), wide, dim=-1, sorted=False).indices[:, None, :].expand(rows, depth, wide)
-    )
-    ids = chosen + torch.arange(depth, device=x.device)[:, None] * columns
-    rest = torch.arange(depth * columns, vocab, device=x.device).expand(rows, -1)
-    ids = torch.cat([ids.reshape(rows, -1), rest], dim=1)
-    value, at = torch.topk(x.gather(1, ids), wide, dim=-1)
+    _, chosen = _largest(x[:, : depth * columns].view(rows, depth, columns).amax(1), wide, order=False)
+    ids = chosen[:, None, :] + torch.arange(0, depth * columns, columns, device=x.device)[:, None]
+    ids = ids.view(rows, -1)
+    if depth * columns < vocab:
+        rest = torch.arange(depth * columns, vocab, device=x.device)
+        ids = torch.cat([ids, rest.expand(rows, -1)], dim=1)
+    value, at = torch.topk(x.gather(1, ids), wide, dim=-1, sorted=order)
     return value, ids.gather(1, at)
 
 
-def _lowest_ids_first(value: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Candidates [b, K] with falling values, and rising ids where values tie."""
-    ids, order = ids.sort(dim=-1)
-    value, order = value.gather(1, order).sort(dim=-1, descending=True, stable=True)
-    return value, ids.gather(1, order)
+def _lowest_ids_first(value: Tensor, ids: Tensor, vocab: int) -> Tensor:
+    """The ids of falling values, both [b, K], put in rising order where values tie."""
+    group = torch.zeros_like(ids)
+    group[:, 1:] = (value[:, 1:] != value[:, :-1]).cumsum(1)
+    return (group * vocab + ids).sort(dim=-1).values % vocab
 
 
-def _finish(
-    x: Tensor,
-    value: Tensor,
-    ids: Tensor,
-    extra: Tensor,
-    dense: Tensor,
-    params: Params,
-    rows: Tensor,
-    out: Support,
-) -> None:
-    """Count what each filter leaves and write the rows.
+def _whole_tie(x: Tensor, kth: Tensor, value: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """How many tokens of rows x [b, V] reach the k-th logit, kth [b, 1], wherever they are: int64 [b].
 
-    x: [b, V]; value, ids: [b, K] candidates; extra: [b] tokens beyond position k that tie with the k-th,
-    anywhere in the row; dense: the rows of x whose ties may lie outside the candidates; rows: [b] in the batch.
+    And ids [b, K], the candidates', with the lowest ids of the tie in the places of its members.
     """
-    vocab = x.shape[1]
-    temperature = params.temperature[rows, None]
-    z = value.double() / temperature
-    full = None
-    if params.semantics.joint or params.semantics.joint_without_min_p:
-        full = _full_mass(x, temperature, z[:, :1])
-    if not params.semantics.top_k_ties:
-        extra = torch.zeros_like(extra)
-    extra = torch.where(params.greedy[rows], 0, extra)
-    k = params.top_k[rows]
-    count, log_mass = _count(z, k, extra, full, params, rows)
-    kept = torch.arange(z.shape[1], device=x.device) < count[:, None]
-    logprob = (z - z[:, :1] - log_mass[:, None]).masked_fill(~kept, -torch.inf).to(x.dtype)
-    flat = (rows[:, None] * vocab + ids).view(-1)
-    out.keep.view(-1)[flat] = kept.view(-1)
-    out.logprobs.view(-1)[flat] = logprob.view(-1)
-    out.count[rows] = count
-    out.fault[rows] = _fault(value[:, 0])
-    if len(dense):
-        x, value, temperature, count = x[dense], value[dense], temperature[dense], count[dense]
-        cut = value.gather(1, torch.minimum(count, k[dense]).clamp(min=1)[:, None] - 1)
-        tie = x == cut
-        needed = count[:, None] - (x > cut).sum(1, keepdim=True)
-        keep = (x > cut) | (tie & (tie.cumsum(1) <= needed))
-        logprob = x.double() / temperature - z[dense, :1] - log_mass[dense, None]
-        out.keep[rows[dense]] = keep
-        out.logprobs[rows[dense]] = logprob.masked_fill(~keep, -torch.inf).to(x.dtype)
+    seen = (x == kth).cumsum(1, dtype=torch.int32)
+    above = (value > kth).sum(1, keepdim=True)
+    rank = (torch.arange(1, value.shape[1] + 1, device=x.device) - above).clamp_(min=1)
+    tied = torch.searchsorted(seen, rank.int()).clamp_(max=x.shape[1] - 1)
+    return above[:, 0] + seen[:, -1], torch.where(value == kth, tied, ids)
 
 
-def _full_mass(x: Tensor, temperature: Tensor, top: Tensor) -> Tensor:
-    """The mass of whole rows x [b, V] relative to their largest scaled logit: float64 [b]."""
+def _mass(x: Tensor, temperature: Tensor, top: Tensor, least: Tensor | None = None) -> Tensor:
+    """The mass of whole rows x [b, V] relative to their largest scaled logit, top [b, 1]: float64 [b].
+
+    least: [b, 1], scaled logits below it do not count.
+    """
     step = max(1, CHUNK_DENSE[x.device.type] // x.shape[1])
-    parts = [slice(start, start + step) for start in range(0, len(x), step)]
-    return torch.cat([(x[part].double() / temperature[part]).sub_(top[part]).exp_().sum(1) for part in parts])
+    sums = []
+    for start in range(0, len(x), step):
+        part = slice(start, start + step)
+        z = x[part] / temperature[part]
+        below = None if least is None else z < least[part]
+        z.sub_(top[part]).exp_()
+        sums.append((z if below is None else z.masked_fill_(below, 0.0)).sum(1))
+    return torch.cat(sums)
 
 
 def _count(
-    z: Tensor, k: Tensor, extra: Tensor, full: Tensor | None, params: Params, rows: Tensor
+    z: Tensor, k: Tensor, extra: Tensor | None, total: Tensor | None, params: Params, rows: Tensor
 ) -> tuple[Tensor, Tensor]:
     """How many tokens stay, [b] int64, and the log of their mass relative to the first, [b] float64.
 
-    z: [b, K] scaled logits in falling order; k, extra: [b], see ``_finish``; full: [b] the mass of the whole
-    row relative to the first token. Every filter keeps a prefix of the falling order, so each one is a count; tokens
-    beyond position k are ``extra`` copies of the k-th.
+    z: [b, K] scaled logits in falling order; k: [b]; extra: [b] tokens beyond position k that tie with the k-th,
+    anywhere in the row, None: none; total: [b] the mass that top_p refers to, relative to the first token, NaN
+    or None: of what the filters before it left. Every filter keeps a prefix of the falling order, so each one is
+    a count; tokens beyond position k are ``extra`` copies of the k-th.
     """
     table = params.semantics
-    top_p, min_p = params.top_p[rows], params.min_p[rows]
-    position = torch.arange(z.shape[1], device=z.device)
-    inside = (position < k[:, None]) & z.isfinite()
+    inside = (torch.arange(z.shape[1], device=z.device) < k[:, None]) & (z > -torch.inf)
     held = inside.sum(1)
-    last = z.gather(1, (held.clamp(min=1) - 1)[:, None])
-    extra = torch.where(held == k, extra, 0)
+    end = held.clamp(min=1)[:, None] - 1
     mass = torch.where(inside, torch.exp(z - z[:, :1]), 0.0)
     through = mass.cumsum(1)
-    before = through - mass
-    held_mass = through[:, -1]
-    each = torch.exp(last - z[:, :1]).squeeze(1)
+    if extra is not None:
+        extra = torch.where(held == k, extra, 0)
+        last, each = z.gather(1, end), mass.gather(1, end)[:, 0]
 
     def mass_of(count: Tensor) -> Tensor:
-        prefix = through.gather(1, torch.minimum(count, held).clamp(min=1)[:, None] - 1).squeeze(1)
+        if extra is None:
+            return through.gather(1, count.clamp(min=1)[:, None] - 1)[:, 0]
+        prefix = through.gather(1, torch.minimum(count, held).clamp(min=1)[:, None] - 1)[:, 0]
         return prefix + (count - held).clamp(min=0) * each
 
-    count = held + extra
-    for name in table.filters:
+    count = held if extra is None else held + extra
+    for name in params.filters:
         if name == "min_p":
-            threshold = z[:, :1] + min_p.log()[:, None]
+            threshold = z[:, :1] + params.min_p[rows, None].log()
             left = ((z >= threshold) & inside).sum(1)
-            count = torch.minimum(count, left + torch.where(last >= threshold, extra[:, None], 0).squeeze(1))
+            if extra is not None:
+                left = left + torch.where(last >= threshold, extra[:, None], 0)[:, 0]
+            count = torch.minimum(count, left)
         elif name == "top_p":
-            total = mass_of(count)
-            if full is not None:
-                total = torch.where(min_p == 0, full, total) if table.joint_without_min_p else full
-            need = top_p * total
-            if table.top_p_equal:
-                left = ((before <= need[:, None]) & inside).sum(1)
-                tail = torch.floor((need - held_mass) / each) + 1
-            else:
-                left = ((before < need[:, None]) & inside).sum(1)
-                tail = torch.ceil((need - held_mass) / each)
-            tail = torch.minimum(tail.nan_to_num(0).clamp(min=0), extra.double()).long()
-            left = (left + tail).clamp(min=1)
+            top_p = params.top_p[rows]
+            need = mass_of(count) if total is None else torch.where(total.isnan(), mass_of(count), total)
+            need = top_p * need
+            before = through - mass
+            reached = before <= need[:, None] if table.top_p_equal else before < need[:, None]
+            left = (reached & inside).sum(1)
+            if extra is not None:
+                tail = (need - through[:, -1]) / each
+                tail = torch.floor(tail) + 1 if table.top_p_equal else torch.ceil(tail)
+                left = left + torch.minimum(tail.nan_to_num(0).clamp(min=0), extra.double()).long()
+            left = left.clamp(min=1)
             if table.top_p_ties:
-                end = z.gather(1, torch.minimum(left, held).clamp(min=1)[:, None] - 1)
-                grown = ((z == end) & inside).sum(1) + ((z > end) & inside).sum(1)
-                left = torch.maximum(left, grown + torch.where(end == last, extra[:, None], 0).squeeze(1))
+                lowest = z.gather(1, torch.minimum(left, held).clamp(min=1)[:, None] - 1)
+                grown = ((z >= lowest) & inside).sum(1)
+                if extra is not None:
+                    grown = grown + torch.where(lowest == last, extra[:, None], 0)[:, 0]
+                left = torch.maximum(left, grown)
             count = torch.minimum(count, torch.where(top_p < 1, left, count))
-    count = torch.where(z[:, 0].isfinite(), count.clamp(min=1), 0)
+    count = torch.where(z[:, 0] > -torch.inf, count.clamp(min=1), 0)
     return count, mass_of(count).log()

@@ -44,14 +44,14 @@ def sample(
     if behaviour.processors:
         drawn = support(process(seen + _boost(raw, 3), params), params)
     raise_faults(found)
-    truth = drawn.logprobs.double().exp()
-    first = torch.nn.functional.one_hot(drawn.logprobs.argmax(1), VOCABULARY).double()
+    truth = drawn.logprobs().double().exp()
+    first = torch.nn.functional.one_hot(drawn.logprobs().argmax(1), VOCABULARY).double()
     truth = torch.where(params.greedy[:, None], first, truth / truth.sum(1, keepdim=True))
     return Sampled(
         token=draw(truth.log(), seed, position),
         truth=truth,
-        keep=found.keep,
-        logprobs=found.logprobs,
+        keep=found.keep(),
+        logprobs=found.logprobs(),
         raw=raw,
         scaled=(processed.double() / params.temperature[:, None]).float(),
     )
