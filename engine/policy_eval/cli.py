@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +20,12 @@ USAGE_ERROR = 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code. Nothing that an input holds makes it raise."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None or sys.stderr is None:
+        return USAGE_ERROR  # closed by the caller: there is nowhere to say anything
+    for stream in (sys.stdout, sys.stderr):
+        # What a terminal or a pipe cannot encode is escaped: a report must not fail for a dash or a file name.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
@@ -107,9 +114,15 @@ def _parser() -> argparse.ArgumentParser:
     add("--quiet", action="store_true", help="print verdicts only")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR in the environment)")
     add("--no-cache", action="store_true", help="parse and check every policy file anew")
-    add("--jobs", type=int, metavar="N", help="processes to use for many files (default: one a processor)")
+    add("--jobs", type=_at_least_one, metavar="N", help="processes to use for many files (default: one a processor)")
     add("--version", action="version", version=f"policy-eval {__version__}")
     return parser
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text[:6]) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, found `{text[:20]}`")
+    return int(text[:6])
 
 
 def evaluate(arguments: list[str]) -> int:

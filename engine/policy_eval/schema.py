@@ -224,11 +224,17 @@ def _parts(schema: dict[str, Any]) -> tuple[frozenset[type], Check | None]:
         known = set(schema) <= _ANNOTATIONS | {"items"}
         return types, (lambda value: all(map(item, value))) if known else _never
     tests = [_keyword(key, expected) for key, expected in schema.items() if key not in _ANNOTATIONS]
+    if float in types:
+        tests.append(_finite)
     return types, _scalar(tests) if tests else None
 
 
 def _never(_value: object) -> bool:
     return False
+
+
+def _finite(value: object) -> bool:
+    return type(value) is not float or value - value == 0
 
 
 def _one_of(options: list[Any]) -> tuple[frozenset[type], Check | None]:

@@ -213,6 +213,8 @@ def read_text(path: str) -> str:
     name = "<stdin>" if path == "-" else path
     try:
         if path == "-":
+            if sys.stdin is None:
+                raise PolicyEvalError(Problem(message="standard input is closed", help="name a file"))
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
             with open(path, "rb") as file:

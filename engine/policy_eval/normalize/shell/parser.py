@@ -110,11 +110,11 @@ class _Parser:
             if char == "\\":
                 self.at = min(self.at + 2, len(text))
             elif char == "'":
-                self.at = min(find(text, "'", self.at + 1) + 1, len(text))
+                self.at = self.closed(find(text, "'", self.at + 1))
             elif char == '"':
-                self.at = min(double_end(text, self.at + 1) + 1, len(text))
+                self.at = self.closed(double_end(text, self.at + 1))
             elif char == "`":
-                self.at = min(find(text, "`", self.at + 1) + 1, len(text))
+                self.at = self.closed(find(text, "`", self.at + 1))
             elif char == "$":
                 if text.startswith("$'", self.at):
                     self.at = self.ansi_end(self.at + 2)
@@ -129,6 +129,13 @@ class _Parser:
             else:
                 self.at += 1
         return Node("word", start, self.at)
+
+    def closed(self, end: int) -> int:
+        """Just after the quote at ``end``, which closes the one here; the shell runs no script without it."""
+        if end < len(self.text):
+            return end + 1
+        where = self.whole.place(self.at, self.at + 1)
+        raise PolicyEvalError(Problem(message=f"`{self.text[self.at]}` is not closed", location=where))
 
     def ansi_end(self, at: int) -> int:
         """Where the ``$'…'`` ends whose inside begins at ``at``."""
@@ -263,6 +270,10 @@ class _Parser:
         if taken or (taken is None and self.text.startswith(closer, self.at)):
             node.add(Node(closer, self.at, self.at + len(closer)))
             self.at += len(closer)
+        elif self.at >= len(self.text):
+            where = self.whole.place(node.start, node.start + 1)
+            message = f"a `{closer}` is missing: what begins here is not closed"
+            raise PolicyEvalError(Problem(message=message, location=where))
         else:
             node.add(Node("ERROR", self.at, min(self.at + 1, len(self.text))))
         node.end = max(node.end, self.at)
