@@ -114,7 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--quiet", action="store_true", help="print verdicts only")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR in the environment)")
     add("--no-cache", action="store_true", help="parse and check every policy file anew")
-    add("--jobs", type=_at_least_one, metavar="N", help="processes to use for many files (default: one a processor)")
+    add(
+        "--jobs",
+        type=_at_least_one,
+        metavar="N",
+        help="processes to use for many files (default: one a processor)",
+    )
     add("--version", action="version", version=f"policy-eval {__version__}")
     return parser
 

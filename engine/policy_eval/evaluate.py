@@ -428,7 +428,9 @@ def _explain(document: Document, finding: Finding, value: object, what: str) -> 
 def _reason(document: Document, pointer: str) -> str:
     """Why a fact that should follow from others does not."""
     why = document.origin(pointer)
-    return f" ({why.removeprefix('derived: ').removeprefix('unknown: ')})" if why else ""
+    if why is None or not why.startswith("derived: "):
+        return ""
+    return f" ({why.removeprefix('derived: ').removeprefix('unknown: ')})"
 
 
 def _message(policy: Policy, rule: Rule, config: dict[str, Any]) -> str:

@@ -13,7 +13,8 @@ from policy_eval.policy import Expression, Named
 
 _MAX_STEPS = 20
 _MAX_VALUE = 80
-_CHAIN = re.compile(r"(?:has\()?config((?:\s*\.\s*[A-Za-z_][A-Za-z0-9_]*)+)\)?")
+_LINK = r"""\s*\.\s*([A-Za-z_][A-Za-z0-9_]*)|\s*\[\s*["']([^"'\\\\]*)["']\s*\]"""
+_CHAIN = re.compile(rf"(?:has\()?config((?:{_LINK})+)\)?")
 _SECRET = re.compile(r"TOKEN|SECRET|KEY|PASSWORD", re.IGNORECASE)
 _MASK = "(hidden)"
 
@@ -64,7 +65,10 @@ def _steps(
 
 def _pointer(text: str) -> str | None:
     found = _CHAIN.fullmatch(text)
-    return "".join(f"/{part.strip()}" for part in found[1].split(".")[1:]) if found else None
+    if found is None:
+        return None
+    names = ("".join(link) for link in re.findall(_LINK, found[1]))
+    return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in names)
 
 
 def _secrets(config: Mapping[str, Any]) -> frozenset[str]:

@@ -74,11 +74,22 @@ class Document:
     def origin(self, pointer: str) -> str | None:
         """Why the fact at ``pointer`` is what it is, where the input does not state it."""
         found = self.provenance.get(pointer)
+        if found is None and not self._states(pointer):
+            return "default: not stated here"
         if found is None or found.how == "stated" or not found.why:
             return None
         if any(one.how == "stated" for key, one in self.provenance.items() if key.startswith(f"{pointer}/")):
             return None
         return f"{found.how}: {found.why}"
+
+    def _states(self, pointer: str) -> bool:
+        at: Any = self.value
+        for part in pointer.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(at, dict) and name not in at:
+                return pointer in at.get("unknown", ()) if at is self.value else False
+            at = at[name] if isinstance(at, dict) else None
+        return True
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON data, its provenance included."""

@@ -6,6 +6,7 @@ import copy
 import json
 from typing import Any
 
+import pytest
 from documents import any_documents, valid_documents
 from hypothesis import given, settings
 
@@ -65,3 +66,63 @@ def test_first_finds_what_all_finds_first(document: dict[str, Any]) -> None:
         assert everything.outcome == "error"
     else:
         assert (quick is None) == (everything.outcome in ("approved", "not applicable"))
+
+
+CYCLE: dict[str, Any] = {}
+CYCLE["env"] = CYCLE
+DEEP: dict[str, Any] = {}
+_at = DEEP
+for _ in range(10_000):
+    _at["a"] = {}
+    _at = _at["a"]
+ASKING = {
+    "schema": "policy-eval/config/v1",
+    "engine": {"name": "vllm", "version": "0.32.0"},
+    "model_config": {
+        "return_sampling_mask": True,
+        "is_diffusion": False,
+        "logprobs_mode": "processed_logprobs",
+    },
+    "use_v2_model_runner": True,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        CYCLE,
+        {"env": DEEP},
+        {"trainer": DEEP},
+        {"sampling_params": {"temperature": float("nan")}},
+        {"sampling_params": {"temperature": float("inf")}},
+        {1: 2},
+        {None: 2},
+        {(1,): 2},
+        {"use_v2_model_runner": 1},
+        {"use_v2_model_runner": b"1"},
+        {"env": {"A": {1, 2}}},
+        {"engine": []},
+        {"engine": {"name": {}, "version": "0.32.0"}},
+        {"engine": {"name": "vllm", "version": []}},
+        {"engine": {"name": "vllm", "version": "0.32.0\n"}},
+        {"engine": {"name": "vllm", "version": "0." * 5000 + "1"}},
+        {"model_config": {"return_sampling_masks": True}},
+        {"unknown": ["/use_v2_model_runer"]},
+        {"unknown": [""]},
+        {"unknown": ["/engine/name"]},
+    ],
+    ids=lambda change: repr(list(change))[:40],
+)
+def test_what_no_json_file_could_hold_is_an_error_too(change: dict[Any, Any]) -> None:
+    assert EVALUATOR.evaluate(ASKING).outcome == "approved"
+    report = EVALUATOR.evaluate({**ASKING, **change})
+    assert report.outcome == "error"
+    assert report.documents[0].problems[0].message
+    assert EVALUATOR.evaluate({**ASKING, **change}, first=True).outcome == "error"
+
+
+@pytest.mark.parametrize("document", [None, 3, "x", [], {}, [ASKING]])
+def test_what_is_no_document_is_an_error(document: Any) -> None:
+    assert EVALUATOR.evaluate(document).outcome == "error"
+    with pytest.raises(PolicyEvalError):
+        EVALUATOR.first_failure(document)

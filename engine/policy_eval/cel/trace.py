@@ -13,6 +13,7 @@ from policy_eval.cel.tree import (
     Call,
     Conditional,
     Has,
+    Index,
     Literal,
     Logic,
     Macro,
@@ -153,7 +154,7 @@ class _Tracer:
 
 
 def _is_chain(node: Node) -> bool:
-    """``a.b.c``, ``has(a.b.c)``, ``a``."""
-    while isinstance(node, (Select, Has)):
+    """``a.b.c``, ``has(a.b.c)``, ``a["b"].c``, ``a``."""
+    while isinstance(node, (Select, Has)) or (isinstance(node, Index) and isinstance(node.index, Literal)):
         node = node.of
     return isinstance(node, Name)

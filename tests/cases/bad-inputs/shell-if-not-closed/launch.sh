@@ -1,0 +1,2 @@
+if true; then
+  vllm serve my/model --return-sampling-mask

@@ -1,0 +1,3 @@
+#!/bin/bash
+vllm serve my/model \
+  --return-sampling-mask "--logprobs-mode
