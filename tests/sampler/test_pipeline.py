@@ -69,7 +69,7 @@ def test_equals_the_plain_rules(
     for i, row in enumerate(padded):
         kept = set(found.keep()[i].nonzero()[:, 0].tolist())
         assert kept == supports(row, k[i], p, min_p, semantics)
-        assert int(found.cut.count[i]) == len(kept)
+        assert int(found.cut.size[i]) == len(kept)
         assert float(found.logprobs()[i].exp().sum()) == pytest.approx(1, abs=1e-12)
         assert set(found.logprobs()[i].isfinite().nonzero()[:, 0].tolist()) == kept
 
@@ -135,10 +135,10 @@ def test_a_flat_row_spills_its_tie_over_the_whole_vocabulary() -> None:
     for semantics, kept in {"vllm": 5000, "hf": 5000, "sglang-torch": 3, "sglang-flashinfer": 5000}.items():
         params = Params.build([RowParams(top_k=3)], vocab_size=5000, semantics=semantics)  # type: ignore[arg-type]
         found = run(flat, params)
-        assert int(found.cut.count[0]) == int(found.keep().sum()) == kept
+        assert int(found.cut.size[0]) == int(found.keep().sum()) == kept
         assert found.keep()[0, :3].all()
     half = run(flat, Params.build([RowParams(top_k=3, top_p=0.5)], vocab_size=5000, semantics="vllm"))
-    assert int(half.cut.count[0]) == int(half.keep().sum()) == 2500
+    assert int(half.cut.size[0]) == int(half.keep().sum()) == 2500
 
 
 @pytest.mark.parametrize(

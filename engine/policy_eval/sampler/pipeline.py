@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -33,6 +34,9 @@ FAULTS = {
 CHUNK = 1 << 25
 CHUNK_DENSE = {"cpu": 1 << 18, "cuda": 1 << 24}
 
+# Rows up to this length are searched directly.
+SMALL = 1 << 13
+
 # How many of the largest logits of a row with a top_p only are looked at first on a CPU.
 NUCLEUS = 1024
 
@@ -42,7 +46,7 @@ class Cut(NamedTuple):
 
     A support is a prefix of the falling order of the processed logits, lowest ids first among equals: the tokens
     above ``cut`` and, of those equal to it, the ``ties`` with the lowest ids. ``cut``: dtype of the logits.
-    ``ties``, ``count`` (members): int64. ``fault``: int64, 0 or a key of FAULTS; the other fields of a row with a
+    ``ties``, ``size`` (members): int64. ``fault``: int64, 0 or a key of FAULTS; the other fields of a row with a
     fault mean nothing. ``top``: float64, the largest logit over the temperature; ``log_mass``: float64, the
     log of the members' mass relative to it: a member has log-probability ``(x / temperature - top) - log_mass``.
     ``ids``: int64 [B, W], the members of a row with a top_k in falling order of logit, then -1; ``ids_logprobs``:
@@ -52,7 +56,7 @@ class Cut(NamedTuple):
 
     cut: Tensor
     ties: Tensor
-    count: Tensor
+    size: Tensor
     fault: Tensor
     top: Tensor
     log_mass: Tensor
@@ -74,7 +78,7 @@ class Support:
     @property
     def listed(self) -> Tensor:
         """bool [B]: rows of which ``cut.ids`` holds every member."""
-        return (self.cut.ids >= 0).sum(1) == self.cut.count
+        return (self.cut.ids >= 0).sum(1) == self.cut.size
 
     def keep(self) -> Tensor:
         """The members as bool [B, V]. Never waits for a GPU."""
@@ -219,7 +223,7 @@ def _bounded(x: Tensor, params: Params, rows: Tensor) -> Cut:
         if not table.joint:
             total = torch.where(params.min_p[rows] == 0, total, torch.nan)
     cut = _cut(value, z, extra, total, params, rows)
-    kept = torch.arange(params.width, device=x.device) < cut.count[:, None]
+    kept = torch.arange(params.width, device=x.device) < cut.size[:, None]
     logprobs = (z - cut.top[:, None] - cut.log_mass[:, None]).to(x.dtype)
     return cut._replace(ids=torch.where(kept, ids, -1), ids_logprobs=torch.where(kept, logprobs, -torch.inf))
 
@@ -305,8 +309,8 @@ def _largest(x: Tensor, wide: int, order: bool = True) -> tuple[Tensor, Tensor]:
     rows, vocab = x.shape
     # The cost is a choice among vocab / depth columns and then among wide * depth candidates.
     depth = 1 << int(math.log2(math.sqrt(vocab / wide)))
-    if depth < 4 or x.stride(1) != 1:
-        return torch.topk(x, wide, dim=-1, sorted=order)
+    if depth < 4 or vocab < SMALL or x.stride(1) != 1:
+        return _choose(x, wide, order)
     columns = vocab // depth
     _, chosen = _largest(x[:, : depth * columns].view(rows, depth, columns).amax(1), wide, order=False)
     ids = chosen[:, None, :] + torch.arange(0, depth * columns, columns, device=x.device)[:, None]
@@ -314,8 +318,22 @@ def _largest(x: Tensor, wide: int, order: bool = True) -> tuple[Tensor, Tensor]:
     if depth * columns < vocab:
         rest = torch.arange(depth * columns, vocab, device=x.device)
         ids = torch.cat([ids, rest.expand(rows, -1)], dim=1)
-    value, at = torch.topk(x.gather(1, ids), wide, dim=-1, sorted=order)
+    value, at = _choose(x.gather(1, ids), wide, order)
     return value, ids.gather(1, at)
+
+
+def _choose(x: Tensor, wide: int, order: bool) -> tuple[Tensor, Tensor]:
+    """``_largest`` by looking at everything."""
+    if x.device.type != "cpu":
+        return torch.topk(x, wide, dim=-1, sorted=order)
+    # On a CPU numpy's choice takes a fraction of the time of torch's. Both put NaN above everything.
+    values = x.numpy(force=True)
+    at = numpy.argpartition(values, -wide, axis=1)[:, -wide:]
+    if order:
+        rising = numpy.take_along_axis(values, at, 1).argsort(1)
+        at = numpy.take_along_axis(at, rising[:, ::-1], 1)
+    chosen = torch.from_numpy(at)
+    return x.gather(1, chosen), chosen
 
 
 def _lowest_ids_first(value: Tensor, ids: Tensor, vocab: int) -> Tensor:
