@@ -6,6 +6,7 @@ happens here, on the host, so that the pipeline itself never waits for a device.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -94,8 +95,9 @@ def row_params(sampling: Mapping[str, Any], prompt: Sequence[int], output: Seque
 class Params:
     """Parameters of B rows as tensors on one device. Make it with ``Params.build``.
 
-    ``temperature``, ``top_p``, ``min_p``: float64 [B]. ``top_k``: int64 [B], ``vocab_size`` where there is no
-    limit. ``greedy``: bool [B], rows whose temperature was 0 (``temperature`` is 1 there).
+    ``temperature``, ``top_p``, ``min_p``: float64 [B]; ``top_p`` is infinite where it is 1, so that no rounding
+    cuts anything there. ``top_k``: int64 [B], ``vocab_size`` where there is no limit. ``greedy``: bool [B], rows
+    whose temperature was 0 (``temperature`` is 1 there).
     Rows by what they need, int64 indexes: ``bounded`` have a top_k; ``nuclei`` have a top_p but no top_k;
     ``open_`` have neither. ``order`` puts the rows of these three, one after the other, in the order of the batch;
     None where they are. ``width``: the largest top_k + 1; 0 where no row has one.
@@ -183,7 +185,7 @@ class Params:
             vocab_size=vocab_size,
             temperature=reals([row.temperature for row in effective]),
             top_k=ids(limits),
-            top_p=reals([row.top_p for row in effective]),
+            top_p=reals([row.top_p if row.top_p < 1 else math.inf for row in effective]),
             min_p=reals([row.min_p for row in effective]),
             greedy=torch.tensor([row.temperature == 0 for row in rows], dtype=torch.bool, device=device),
             bounded=ids(bounded),

@@ -9,7 +9,7 @@
 
 Rows limited by top_k never see a full sort: one read finds the candidates, and every filter is a count of how
 many of them stay. Calculations on candidates are float64 whatever the logits are. On a GPU nothing waits for
-the device; errors of the data are collected as ``Cut.fault`` and raised by one check at the end.
+the device; errors of the data are collected as ``Support.fault`` and raised by one check at the end.
 """
 
 from __future__ import annotations
@@ -41,24 +41,28 @@ SMALL = 1 << 13
 NUCLEUS = 1024
 
 
+# Rows of a batch: all of a stretch, or some by their indexes, int64 [b].
+Rows = slice | Tensor
+
+
 class Cut(NamedTuple):
     """Where each of B rows was cut, and its members where they are few. One tensor a field, B long.
 
     A support is a prefix of the falling order of the processed logits, lowest ids first among equals: the tokens
-    above ``cut`` and, of those equal to it, the ``ties`` with the lowest ids. ``cut``: dtype of the logits.
-    ``ties``, ``size`` (members): int64. ``fault``: int64, 0 or a key of FAULTS; the other fields of a row with a
-    fault mean nothing. ``top``: float64, the largest logit over the temperature; ``log_mass``: float64, the
-    log of the members' mass relative to it: a member has log-probability ``(x / temperature - top) - log_mass``.
+    above ``cut`` and, of those equal to it, the ``ties`` with the lowest ids. ``cut``, ``largest`` (the largest
+    logit): dtype of the logits. ``ties``, ``size`` (members): int64. ``log_mass``: float64, the log of the
+    members' mass relative to the largest: a member has log-probability
+    ``x / temperature - largest / temperature - log_mass``.
     ``ids``: int64 [B, W], the members of a row with a top_k in falling order of logit, then -1; ``ids_logprobs``:
     [B, W] in the dtype of the logits, their log-probabilities, then -inf. W is the largest top_k + 1, or 0.
     Rows without top_k list nothing, a row with more than W members (a tie) lists W of them.
+    Of a row with a fault (``Support.fault``) only ``largest`` means something.
     """
 
     cut: Tensor
     ties: Tensor
     size: Tensor
-    fault: Tensor
-    top: Tensor
+    largest: Tensor
     log_mass: Tensor
     ids: Tensor
     ids_logprobs: Tensor
@@ -76,6 +80,12 @@ class Support:
     cut: Cut
 
     @property
+    def fault(self) -> Tensor:
+        """int64 [B]: 0 or a key of FAULTS. torch orders NaN above everything, so the largest logit tells."""
+        largest = self.cut.largest
+        return torch.where(largest < torch.inf, torch.where(largest > -torch.inf, 0, 2), 1)
+
+    @property
     def listed(self) -> Tensor:
         """bool [B]: rows of which ``cut.ids`` holds every member."""
         return (self.cut.ids >= 0).sum(1) == self.cut.size
@@ -91,8 +101,9 @@ class Support:
         """Log-softmax over the support, -inf outside: [B, V] in the dtype of ``processed``. Never waits for a GPU."""
         out = torch.empty_like(self.processed, memory_format=torch.contiguous_format)
         for part in self._parts():
-            z = self.processed[part] / self.temperature[part, None]
-            z.sub_(self.cut.top[part, None]).sub_(self.cut.log_mass[part, None])
+            temperature = self.temperature[part, None]
+            z = self.processed[part] / temperature
+            z.sub_(self.cut.largest[part, None] / temperature).sub_(self.cut.log_mass[part, None])
             out[part] = z.masked_fill_(~self._keep(part), -torch.inf)
         return out
 
@@ -120,7 +131,7 @@ def run(logits: Tensor, params: Params) -> Support:
 
 def raise_faults(found: Support) -> None:
     """Raise ValueError naming the rows with a fault, if any. Waits for the device."""
-    faults = found.cut.fault.tolist()
+    faults = found.fault.tolist()
     bad = [f"row {row} {FAULTS[fault]}" for row, fault in enumerate(faults) if fault]
     if bad:
         raise ValueError("; ".join(bad[:10]) + (f" (and {len(bad) - 10} more)" if len(bad) > 10 else ""))
@@ -171,7 +182,7 @@ def support(processed: Tensor, params: Params) -> Support:
     """The support of each row of processed logits [B, V] (float32 or float64), see ``Support``.
 
     Among tokens that tie at a cut which does not keep all of them, the lowest ids stay (an engine may choose
-    others: ``judge`` allows any). Never waits for a GPU; faults are reported in ``Cut.fault``.
+    others: ``judge`` allows any). Never waits for a GPU; faults are reported in ``Support.fault``.
     """
     rows, vocab = processed.shape
     assert (rows, vocab) == (params.rows, params.vocab_size)
@@ -186,117 +197,116 @@ def support(processed: Tensor, params: Params) -> Support:
         step = max(1, size // vocab)
         whole = len(group) == rows
         for start in range(0, len(group), step):
-            part = group[start : start + step]
             # Consecutive rows are a view, other selections a copy of the chunk.
-            x = processed[start : start + step] if whole else processed[part]
-            parts.append(work(x, params, part))
+            part = slice(start, start + step) if whole else group[start : start + step]
+            parts.append(work(processed[part], params, part))
     cut = parts[0] if len(parts) == 1 else Cut(*(torch.cat(column) for column in zip(*parts, strict=True)))
     if params.order is not None:
         cut = Cut(*(column[params.order] for column in cut))
     return Support(processed=processed, temperature=params.temperature, cut=cut)
 
 
-def _bounded(x: Tensor, params: Params, rows: Tensor) -> Cut:
+def _bounded(x: Tensor, params: Params, rows: Rows) -> Cut:
     """Rows with a top_k: candidates by topk, one more than needed to see a tie beyond the cut."""
     table, k, temperature = params.semantics, params.top_k[rows], params.temperature[rows, None]
     value, ids = _largest(x, params.width)
-    kth = value.gather(1, k[:, None] - 1)
-    reach = (value >= kth).sum(1)
+    extra = None
     # A look at the values is free on a CPU; on a GPU it would wait for the device, so there every row is treated
     # as one with ties.
     look = x.device.type == "cpu"
     if not look or bool((value[:, 1:] == value[:, :-1]).any()):
         ids = _lowest_ids_first(value, ids, x.shape[1])
+        kth = value.gather(1, k[:, None] - 1)
+        reach = (value >= kth).sum(1)
         # Where the candidates end in the tie, the rest of it can be anywhere in the row.
         spilled = (reach == params.width) & (params.width < x.shape[1]) & (kth[:, 0] > -torch.inf)
         dense = spilled.nonzero()[:, 0] if look else torch.arange(len(x), device=x.device)
         if len(dense):
             found = _whole_tie(x[dense], kth[dense], value[dense], ids[dense])
             reach, ids = reach.index_put((dense,), found[0]), ids.index_put((dense,), found[1])
-    extra = None
-    if table.top_k_ties and (not look or bool((reach > k).any())):
-        extra = torch.where(params.greedy[rows], 0, reach - k)
+        if table.top_k_ties and (not look or bool((reach > k).any())):
+            extra = torch.where(params.greedy[rows], 0, reach - k)
     z = value / temperature
     total = None
     if "top_p" in params.filters and (table.joint or table.joint_without_min_p):
         total = _mass(x, temperature, z[:, :1])
         if not table.joint:
             total = torch.where(params.min_p[rows] == 0, total, torch.nan)
-    cut = _cut(value, z, extra, total, params, rows)
-    kept = torch.arange(params.width, device=x.device) < cut.size[:, None]
-    logprobs = (z - cut.top[:, None] - cut.log_mass[:, None]).to(x.dtype)
-    return cut._replace(ids=torch.where(kept, ids, -1), ids_logprobs=torch.where(kept, logprobs, -torch.inf))
+    return _cut(value, z, ids, k, extra, total, params, rows)
 
 
-def _nucleus(x: Tensor, params: Params, rows: Tensor) -> Cut:
+def _nucleus(x: Tensor, params: Params, rows: Rows) -> Cut:
     """Rows with a top_p but no top_k: the largest few where these are sure to hold the nucleus, else a sort."""
     vocab = x.shape[1]
     temperature = params.temperature[rows, None]
-    top = x.amax(1, keepdim=True).double() / temperature
+    top = x.amax(1, keepdim=True) / temperature
     least = None
     if params.filters[:1] == ("min_p",):
         least = top + params.min_p[rows, None].log()
     total = _mass(x, temperature, top, least)
+    whole = params.top_k[rows]
     wide = min(NUCLEUS, vocab) if x.device.type == "cpu" else vocab
     while wide < vocab:
         value, _ = _largest(x, wide)
-        cut = _cut(value, value / temperature, None, total, params, rows)
+        cut = _cut(value, value / temperature, None, whole, None, total, params, rows)
         if bool((value[:, -1] < cut.cut).all()):
             return cut
         wide = wide * 8 if wide * 16 <= vocab else vocab
     value, _ = torch.sort(x, dim=-1, descending=True)
-    return _cut(value, value / temperature, None, total, params, rows)
+    return _cut(value, value / temperature, None, whole, None, total, params, rows)
 
 
-def _open(x: Tensor, params: Params, rows: Tensor) -> Cut:
+def _open(x: Tensor, params: Params, rows: Rows) -> Cut:
     """Rows with neither: a threshold at most, so one dense pass."""
     temperature = params.temperature[rows, None]
     largest = x.amax(1)
-    top = largest[:, None].double() / temperature
+    top = largest[:, None] / temperature
     z = x / temperature
     keep = (z >= top + params.min_p[rows, None].log()) & (z > -torch.inf)
     mass = z.sub_(top).exp_().masked_fill_(~keep, 0.0).sum(1)
-    return _unlisted(
-        cut=torch.where(keep, x, torch.inf).amin(1),
-        ties=torch.full_like(rows, x.shape[1]),
-        count=keep.sum(1),
-        largest=largest,
-        top=top[:, 0],
-        log_mass=mass.log(),
-        width=params.width,
+    return Cut(
+        torch.where(keep, x, torch.inf).amin(1),
+        torch.full((len(x),), x.shape[1], device=x.device),
+        keep.sum(1),
+        largest,
+        mass.log(),
+        *_nothing(x, params),
+    )
+
+
+def _nothing(x: Tensor, params: Params) -> tuple[Tensor, Tensor]:
+    """The lists of rows that list nothing."""
+    shape = (len(x), params.width)
+    return torch.full(shape, -1, device=x.device), torch.full(
+        shape, -torch.inf, dtype=x.dtype, device=x.device
     )
 
 
 def _cut(
-    value: Tensor, z: Tensor, extra: Tensor | None, total: Tensor | None, params: Params, rows: Tensor
+    value: Tensor,
+    z: Tensor,
+    ids: Tensor | None,
+    k: Tensor,
+    extra: Tensor | None,
+    total: Tensor | None,
+    params: Params,
+    rows: Rows,
 ) -> Cut:
-    """The cut through rows of candidates in falling order, nothing listed.
+    """The cut through rows of candidates in falling order.
 
-    value, z: [b, K] logits and scaled logits; extra, total: see ``_count``; rows: [b] in the batch.
+    value, z, ids: [b, K] logits, scaled logits and ids to list, None: no list; k, extra, total: see ``_count``;
+    rows: [b] in the batch.
     """
-    k = params.top_k[rows].clamp(max=value.shape[1])
-    count, log_mass = _count(z, k, extra, total, params, rows)
-    cut = value.gather(1, torch.minimum(count, k).clamp(min=1)[:, None] - 1)
-    return _unlisted(
-        cut=cut[:, 0],
-        ties=count - (value > cut).sum(1),
-        count=count,
-        largest=value[:, 0],
-        top=z[:, 0],
-        log_mass=log_mass,
-        width=params.width,
-    )
-
-
-def _unlisted(
-    *, cut: Tensor, ties: Tensor, count: Tensor, largest: Tensor, top: Tensor, log_mass: Tensor, width: int
-) -> Cut:
-    """A ``Cut`` that lists nothing; ``largest``: [b], the largest logits, say which rows have a fault."""
-    # NaN is not below infinity, and torch orders it above everything.
-    fault = torch.where(largest < torch.inf, torch.where(largest > -torch.inf, 0, 2), 1)
-    ids = count.new_full((1, 1), -1).expand(len(count), width)
-    none = cut.new_full((1, 1), -torch.inf).expand(len(count), width)
-    return Cut(cut, ties, count, fault, top, log_mass, ids, none)
+    size, at, log_mass = _count(z, k, extra, total, params, rows)
+    cut = value.gather(1, at)
+    logprobs = None
+    if ids is None:
+        ids, logprobs = _nothing(value, params)
+    else:
+        beyond = torch.arange(z.shape[1], device=z.device) >= size[:, None]
+        ids = ids.masked_fill(beyond, -1)
+        logprobs = (z - z[:, :1]).sub_(log_mass[:, None]).masked_fill_(beyond, -torch.inf).to(value.dtype)
+    return Cut(cut[:, 0], size - (value > cut).sum(1), size, value[:, 0], log_mass, ids, logprobs)
 
 
 def _largest(x: Tensor, wide: int, order: bool = True) -> tuple[Tensor, Tensor]:
@@ -312,14 +322,17 @@ def _largest(x: Tensor, wide: int, order: bool = True) -> tuple[Tensor, Tensor]:
     if depth < 4 or vocab < SMALL or x.stride(1) != 1:
         return _choose(x, wide, order)
     columns = vocab // depth
-    _, chosen = _largest(x[:, : depth * columns].view(rows, depth, columns).amax(1), wide, order=False)
-    ids = chosen[:, None, :] + torch.arange(0, depth * columns, columns, device=x.device)[:, None]
-    ids = ids.view(rows, -1)
-    if depth * columns < vocab:
-        rest = torch.arange(depth * columns, vocab, device=x.device)
-        ids = torch.cat([ids, rest.expand(rows, -1)], dim=1)
-    value, at = _choose(x.gather(1, ids), wide, order)
-    return value, ids.gather(1, at)
+    even = depth * columns
+    grid = x[:, :even].view(rows, depth, columns)
+    _, chosen = _largest(grid.amax(1), wide, order=False)
+    near = grid.gather(2, chosen[:, None, :].expand(rows, depth, wide)).view(rows, -1)
+    if even < vocab:
+        near = torch.cat([near, x[:, even:]], dim=1)
+    value, at = _choose(near, wide, order)
+    ids = chosen.gather(1, at % wide) + at // wide * columns
+    if even < vocab:
+        ids = torch.where(at < depth * wide, ids, at + (even - depth * wide))
+    return value, ids
 
 
 def _choose(x: Tensor, wide: int, order: bool) -> tuple[Tensor, Tensor]:
@@ -372,9 +385,10 @@ def _mass(x: Tensor, temperature: Tensor, top: Tensor, least: Tensor | None = No
 
 
 def _count(
-    z: Tensor, k: Tensor, extra: Tensor | None, total: Tensor | None, params: Params, rows: Tensor
-) -> tuple[Tensor, Tensor]:
-    """How many tokens stay, [b] int64, and the log of their mass relative to the first, [b] float64.
+    z: Tensor, k: Tensor, extra: Tensor | None, total: Tensor | None, params: Params, rows: Rows
+) -> tuple[Tensor, Tensor, Tensor]:
+    """How many tokens stay, [b] int64, the place of the last one among the candidates, [b, 1] int64, and the log
+    of their mass relative to the first, [b] float64.
 
     z: [b, K] scaled logits in falling order; k: [b]; extra: [b] tokens beyond position k that tie with the k-th,
     anywhere in the row, None: none; total: [b] the mass that top_p refers to, relative to the first token, NaN
@@ -382,47 +396,53 @@ def _count(
     a count; tokens beyond position k are ``extra`` copies of the k-th.
     """
     table = params.semantics
+    top = z[:, :1]
     inside = (torch.arange(z.shape[1], device=z.device) < k[:, None]) & (z > -torch.inf)
-    held = inside.sum(1)
-    end = held.clamp(min=1)[:, None] - 1
-    mass = torch.where(inside, torch.exp(z - z[:, :1]), 0.0)
+    mass = torch.exp(z - top) * inside
     through = mass.cumsum(1)
+    count = held = inside.sum(1)
+    left_mass = through[:, -1]
     if extra is not None:
         extra = torch.where(held == k, extra, 0)
-        last, each = z.gather(1, end), mass.gather(1, end)[:, 0]
+        last, each = z.gather(1, _place(held)), mass.gather(1, _place(held))[:, 0]
+        count, left_mass = held + extra, left_mass + extra * each
 
-    def mass_of(count: Tensor) -> Tensor:
-        if extra is None:
-            return through.gather(1, count.clamp(min=1)[:, None] - 1)[:, 0]
-        prefix = through.gather(1, torch.minimum(count, held).clamp(min=1)[:, None] - 1)[:, 0]
-        return prefix + (count - held).clamp(min=0) * each
+    def mass_of(count: Tensor) -> tuple[Tensor, Tensor]:
+        at = _place(count if extra is None else torch.minimum(count, held))
+        prefix = through.gather(1, at)[:, 0]
+        return at, prefix if extra is None else prefix + (count - held).clamp(min=0) * each
 
-    count = held if extra is None else held + extra
     for name in params.filters:
         if name == "min_p":
-            threshold = z[:, :1] + params.min_p[rows, None].log()
+            threshold = top + params.min_p[rows, None].log()
             left = ((z >= threshold) & inside).sum(1)
             if extra is not None:
                 left = left + torch.where(last >= threshold, extra[:, None], 0)[:, 0]
             count = torch.minimum(count, left)
+            left_mass = mass_of(count)[1]
         elif name == "top_p":
-            top_p = params.top_p[rows]
-            need = mass_of(count) if total is None else torch.where(total.isnan(), mass_of(count), total)
-            need = top_p * need
+            need = left_mass if total is None else torch.where(total.isnan(), left_mass, total)
+            need = params.top_p[rows] * need
             before = through - mass
             reached = before <= need[:, None] if table.top_p_equal else before < need[:, None]
             left = (reached & inside).sum(1)
             if extra is not None:
                 tail = (need - through[:, -1]) / each
                 tail = torch.floor(tail) + 1 if table.top_p_equal else torch.ceil(tail)
-                left = left + torch.minimum(tail.nan_to_num(0).clamp(min=0), extra.double()).long()
-            left = left.clamp(min=1)
+                tail = torch.minimum(tail.nan_to_num(0, posinf=torch.inf).clamp(min=0), extra.double())
+                left = left + tail.long()
             if table.top_p_ties:
-                lowest = z.gather(1, torch.minimum(left, held).clamp(min=1)[:, None] - 1)
+                lowest = z.gather(1, _place(torch.minimum(left, held)))
                 grown = ((z >= lowest) & inside).sum(1)
                 if extra is not None:
                     grown = grown + torch.where(lowest == last, extra[:, None], 0)[:, 0]
                 left = torch.maximum(left, grown)
-            count = torch.minimum(count, torch.where(top_p < 1, left, count))
-    count = torch.where(z[:, 0] > -torch.inf, count.clamp(min=1), 0)
-    return count, mass_of(count).log()
+            count = torch.minimum(count, left)
+    count = count.clamp(min=1)
+    at, left_mass = mass_of(count)
+    return count, at, left_mass.log()
+
+
+def _place(count: Tensor) -> Tensor:
+    """The place of the last of ``count`` [b] candidates, the first of none: [b, 1]."""
+    return count.clamp(min=1)[:, None] - 1
