@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import torch
+from torch import Tensor
+
 
 def supports(z: list[float], k: int, p: float, min_p: float, semantics: str) -> set[int]:
     """The support of scaled logits by exact rules; ties at a cut that keeps only some: the lowest ids."""
@@ -42,3 +45,41 @@ def supports(z: list[float], k: int, p: float, min_p: float, semantics: str) -> 
         return set(by_min_p(by_top_p(by_top_k(order, False), order, equal=True, ties=False)))
     left = by_top_k(order, True)
     return set(by_min_p(by_top_p(left, order if min_p == 0 else left, equal=False, ties=True)))
+
+
+def by_sorting(z: Tensor, k: int, p: float, min_p: float, semantics: str) -> Tensor:
+    """The same rules for long rows: scaled logits float64 [V] -> members, bool [V], by one full stable sort."""
+    value, order = z.sort(descending=True, stable=True)
+    weight = (value - value[0]).exp()
+    every = value > -math.inf
+
+    def by_min_p(left: Tensor) -> Tensor:
+        return left & (value >= value[0] + math.log(min_p)) if min_p else left
+
+    def by_top_k(left: Tensor, ties: bool) -> Tensor:
+        if not 0 < k < len(z) or int(left.sum()) <= k:
+            return left
+        return left & ((value >= value[k - 1]) if ties else (torch.arange(len(z)) < k))
+
+    def by_top_p(left: Tensor, full: Tensor, *, equal: bool, ties: bool) -> Tensor:
+        if p >= 1:
+            return left
+        mass = torch.where(full, weight, 0.0)
+        through = mass.cumsum(0)
+        before, need = through - mass, p * mass.sum()
+        kept = (before <= need) if equal else (before < need)
+        kept[0] = True
+        return left & ((value >= value[kept][-1]) if ties else kept)
+
+    if semantics == "vllm":
+        left = by_top_k(by_min_p(every), True)
+        left = by_top_p(left, left, equal=False, ties=False)
+    elif semantics == "hf":
+        left = by_top_k(every, True)
+        left = by_min_p(by_top_p(left, left, equal=False, ties=False))
+    elif semantics == "sglang-torch":
+        left = by_min_p(by_top_p(by_top_k(every, False), every, equal=True, ties=False))
+    else:
+        left = by_top_k(every, True)
+        left = by_min_p(by_top_p(left, every if min_p == 0 else left, equal=False, ties=True))
+    return torch.zeros_like(every).scatter(0, order, left)

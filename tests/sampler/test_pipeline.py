@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import supports
+from oracle import by_sorting, supports
 
 from policy_eval.sampler import pipeline
 from policy_eval.sampler.draw import draw, gumbel, seeds
@@ -99,6 +99,52 @@ def test_a_row_is_the_same_in_any_batch(data: st.DataObject, semantics: Name) ->
         assert bool(found.keep()[i, tokens[i]])
 
 
+@settings(max_examples=80, deadline=None)
+@given(data=st.data(), semantics=st.sampled_from(NAMES))
+def test_long_rows_equal_a_full_sort(data: st.DataObject, semantics: Name) -> None:
+    """Every way through the pipeline, on rows long enough that only a part of them is looked at."""
+    vocab = data.draw(st.sampled_from([700, 9_000, 20_011]))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
+    logits = torch.randn(5, vocab, generator=generator) * data.draw(st.sampled_from([0.01, 1, 4, 30]))
+    grid = data.draw(st.sampled_from([0.0, 0.03, 1.0]))
+    if grid:
+        logits = (logits / grid).round() * grid
+    hidden = data.draw(st.sampled_from([0.0, 0.5, 0.999]))
+    logits[torch.rand(5, vocab, generator=generator) < hidden] = -torch.inf
+    logits[:, data.draw(st.integers(0, vocab - 1))] = 0.5
+    rows = [
+        RowParams(
+            top_k=data.draw(st.sampled_from([0, 1, 2, 50, vocab // 8, vocab - 1, vocab, vocab + 1])),
+            top_p=data.draw(st.sampled_from([0.01, 0.5, 0.95, 0.9999, 1.0])),
+            min_p=data.draw(st.sampled_from([0.0, 0.0, 0.02])),
+            temperature=data.draw(st.sampled_from([0.5, 1.0, 3.0])),
+        )
+        for _ in range(5)
+    ]
+    found = run(logits, Params.build(rows, vocab_size=vocab, semantics=semantics))
+    keep, logprobs = found.keep(), found.logprobs()
+    for i, row in enumerate(rows):
+        z = logits[i].double() / row.temperature
+        expected = by_sorting(z, row.top_k, row.top_p, row.min_p, semantics)
+        assert torch.equal(keep[i], expected), (i, row)
+        assert int(found.cut.size[i]) == int(expected.sum())
+        normal = z.masked_fill(~expected, -torch.inf).log_softmax(0).float()
+        assert torch.allclose(logprobs[i], normal, atol=1e-6, rtol=1e-6)
+        listed = found.cut.ids[i]
+        listed = listed[listed >= 0]
+        assert bool(keep[i][listed].all())
+        assert len(set(listed.tolist())) == len(listed)
+        assert torch.equal(found.cut.ids_logprobs[i][: len(listed)], logprobs[i][listed])
+        bounded = 0 < row.top_k < vocab
+        assert len(listed) == (min(int(expected.sum()), found.cut.ids.shape[1]) if bounded else 0)
+        assert bool(found.listed[i]) == (len(listed) == int(expected.sum()))
+
+
+def test_no_rows_are_a_batch_too() -> None:
+    found = run(torch.empty(0, 9), Params.build([], vocab_size=9, semantics="vllm"))
+    assert found.keep().shape == found.logprobs().shape == (0, 9)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
@@ -110,7 +156,10 @@ def test_the_largest_are_found_by_columns(seed: int, vocab: int, wide: int, scal
     x = (torch.randn(3, vocab + 5, generator=torch.Generator().manual_seed(seed)) * scale).round()[:, :vocab]
     x[0, :: max(1, vocab // 3)] = -torch.inf
     wide = min(wide, vocab)
-    value, ids = pipeline._largest(x, wide)
+    with pytest.MonkeyPatch.context() as patch:
+        # Short rows are otherwise looked at whole.
+        patch.setattr(pipeline, "SMALL", 1)
+        value, ids = pipeline._largest(x, wide)
     assert torch.equal(value, torch.topk(x, wide).values)
     assert torch.equal(x.gather(1, ids), value)
     assert all(len(set(row)) == wide for row in ids.tolist())

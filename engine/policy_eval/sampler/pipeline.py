@@ -15,6 +15,7 @@ the device; errors of the data are collected as ``Support.fault`` and raised by 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,30 +93,45 @@ class Support:
 
     def keep(self) -> Tensor:
         """The members as bool [B, V]. Never waits for a GPU."""
-        out = torch.empty(self.processed.shape, dtype=torch.bool, device=self.processed.device)
-        for part in self._parts():
-            out[part] = self._keep(part)
-        return out
+        out = torch.zeros(self.processed.shape, dtype=torch.bool, device=self.processed.device)
+        return self._fill(out, torch.ones_like(self.cut.ids, dtype=torch.bool), self._keep)
 
     def logprobs(self) -> Tensor:
         """Log-softmax over the support, -inf outside: [B, V] in the dtype of ``processed``. Never waits for a GPU."""
-        out = torch.empty_like(self.processed, memory_format=torch.contiguous_format)
-        for part in self._parts():
-            temperature = self.temperature[part, None]
-            z = self.processed[part] / temperature
-            z.sub_(self.cut.largest[part, None] / temperature).sub_(self.cut.log_mass[part, None])
-            out[part] = z.masked_fill_(~self._keep(part), -torch.inf)
+        out = torch.full_like(self.processed, -torch.inf, memory_format=torch.contiguous_format)
+        return self._fill(out, self.cut.ids_logprobs, self._logprobs)
+
+    def _fill(self, out: Tensor, listed: Tensor, work: Callable[[Tensor], Tensor]) -> Tensor:
+        """Rows from their lists where these are whole, the others from a look at all of their logits.
+
+        out: [B, V] as outside the support; listed: [B, W] values of ``cut.ids``; work: indexes of rows to rows.
+        """
+        rest = torch.arange(len(out), device=out.device)
+        # To choose rows is free on a CPU; on a GPU it would wait for the device, so there every row is looked at.
+        if out.device.type == "cpu" and self.cut.ids.shape[1]:
+            few, rest = self.listed.nonzero()[:, 0], (~self.listed).nonzero()[:, 0]
+            ids = self.cut.ids[few]
+            # Places beyond the list repeat the first member.
+            at = torch.where(ids < 0, 0, torch.arange(ids.shape[1]))
+            out[few[:, None], ids.gather(1, at)] = listed[few].gather(1, at)
+        step = max(1, CHUNK_DENSE[out.device.type] // max(1, out.shape[1]))
+        for start in range(0, len(rest), step):
+            part = rest[start : start + step]
+            out[part] = work(part)
         return out
 
-    def _parts(self) -> list[slice]:
-        rows, vocab = self.processed.shape
-        step = max(1, CHUNK_DENSE[self.processed.device.type] // vocab)
-        return [slice(start, start + step) for start in range(0, rows, step)]
-
-    def _keep(self, part: slice) -> Tensor:
-        x, cut = self.processed[part], self.cut.cut[part, None]
+    def _keep(self, rows: Tensor) -> Tensor:
+        x, cut, ties = self.processed[rows], self.cut.cut[rows, None], self.cut.ties[rows, None]
         tie = x == cut
-        return (x > cut) | (tie & (tie.cumsum(1, dtype=torch.int32) <= self.cut.ties[part, None]))
+        if x.device.type == "cpu" and bool((tie.sum(1, keepdim=True) <= ties).all()):
+            return x >= cut
+        return (x > cut) | (tie & (tie.cumsum(1, dtype=torch.int32) <= ties))
+
+    def _logprobs(self, rows: Tensor) -> Tensor:
+        temperature = self.temperature[rows, None]
+        z = self.processed[rows] / temperature
+        z.sub_(self.cut.largest[rows, None] / temperature).sub_(self.cut.log_mass[rows, None])
+        return z.masked_fill_(~self._keep(rows), -torch.inf).to(self.processed.dtype)
 
 
 def run(logits: Tensor, params: Params) -> Support:
@@ -200,6 +216,7 @@ def support(processed: Tensor, params: Params) -> Support:
             # Consecutive rows are a view, other selections a copy of the chunk.
             part = slice(start, start + step) if whole else group[start : start + step]
             parts.append(work(processed[part], params, part))
+    parts = parts or [_open(processed, params, slice(0))]
     cut = parts[0] if len(parts) == 1 else Cut(*(torch.cat(column) for column in zip(*parts, strict=True)))
     if params.order is not None:
         cut = Cut(*(column[params.order] for column in cut))
@@ -329,7 +346,8 @@ def _largest(x: Tensor, wide: int, order: bool = True) -> tuple[Tensor, Tensor]:
     if even < vocab:
         near = torch.cat([near, x[:, even:]], dim=1)
     value, at = _choose(near, wide, order)
-    ids = chosen.gather(1, at % wide) + at // wide * columns
+    row = at // wide
+    ids = chosen.gather(1, at - row * wide) + row * columns
     if even < vocab:
         ids = torch.where(at < depth * wide, ids, at + (even - depth * wide))
     return value, ids
@@ -340,20 +358,20 @@ def _choose(x: Tensor, wide: int, order: bool) -> tuple[Tensor, Tensor]:
     if x.device.type != "cpu":
         return torch.topk(x, wide, dim=-1, sorted=order)
     # On a CPU numpy's choice takes a fraction of the time of torch's. Both put NaN above everything.
-    values = x.numpy(force=True)
-    at = numpy.argpartition(values, -wide, axis=1)[:, -wide:]
+    at = torch.from_numpy(numpy.argpartition(x.numpy(force=True), -wide, axis=1)[:, -wide:])
+    value = x.gather(1, at)
     if order:
-        rising = numpy.take_along_axis(values, at, 1).argsort(1)
-        at = numpy.take_along_axis(at, rising[:, ::-1], 1)
-    chosen = torch.from_numpy(at)
-    return x.gather(1, chosen), chosen
+        falling = torch.from_numpy(value.numpy(force=True).argsort(1)).flip(1)
+        value, at = value.gather(1, falling), at.gather(1, falling)
+    return value, at
 
 
 def _lowest_ids_first(value: Tensor, ids: Tensor, vocab: int) -> Tensor:
     """The ids of falling values, both [b, K], put in rising order where values tie."""
     group = torch.zeros_like(ids)
     group[:, 1:] = (value[:, 1:] != value[:, :-1]).cumsum(1)
-    return (group * vocab + ids).sort(dim=-1).values % vocab
+    group *= vocab
+    return (group + ids).sort(dim=-1).values - group
 
 
 def _whole_tie(x: Tensor, kth: Tensor, value: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
