@@ -11,7 +11,7 @@ from typing import Any
 
 from policy_eval.cel.dispatch import call
 from policy_eval.cel.errors import EvaluationError, LimitExceeded, Undecided
-from policy_eval.cel.values import EXACT
+from policy_eval.cel.values import EXACT, plain_member
 
 
 class Stop(Exception):
@@ -23,6 +23,7 @@ FAILS = (KeyError, IndexError, TypeError, EvaluationError, Undecided)
 
 _LOW, _HIGH = -(2**63), 2**63 - 1
 _SHORT = 200
+_FEW = 20
 _LONG = 1000
 _HUGE = 20_000
 _NUMBERS = frozenset({int, float})
@@ -85,7 +86,11 @@ def contains(left: Any, right: Any) -> bool:
     if type(left) is str and (kind is dict or (kind is list and len(right) < _LONG)):
         return left in right
     if kind is list and len(right) < _LONG:
-        return any(equal(left, item) for item in right)
+        told = plain_member(left, right)
+        if told is not None:
+            return told
+        if len(right) < _FEW:
+            return any(equal(left, item) for item in right)
     raise UNDECIDED
 
 

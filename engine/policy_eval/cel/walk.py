@@ -247,6 +247,11 @@ def _in(walker: Walker, node: Binary, scope: Scope) -> Any:
     if type(right) is not list:
         raise EvaluationError(f"`in` needs a list or a map on its right, not {describe(right)}")
     walker.charge(len(right) // 1000)
+    if id(right) not in walker.certain and Unknown not in map(type, right):
+        walker.certain[id(right)] = right
+    if id(right) in walker.certain and (told := values.plain_member(left, right)) is not None:
+        return told
+    walker.charge(len(right) // 20)  # one by one from here on
     composed = type(left) in _COMPOSED
     for item in right:
         inside = walker.whole(item) if composed else item if type(item) is Unknown else None

@@ -67,6 +67,7 @@ class Walker:
         self.steps = 0
         self.watch = watch
         self.seen: dict[int, tuple[Any, Unknown | None, int]] = {}
+        self.certain: dict[int, list[Any]] = {}  # lists none of whose elements is unknown
         self.patterns: set[str] = set()
 
     def value(self, node: Node, scope: Scope) -> Any:
