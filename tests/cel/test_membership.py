@@ -10,7 +10,7 @@ import pytest
 from policy_eval import cel
 from policy_eval.cel import types
 
-MANY = list(range(99_000))
+MANY = list(range(30_000))
 LIST: list[Any] = [*range(990), True, "a", 2.5, None, [1]]
 
 
@@ -50,5 +50,5 @@ def test_a_long_look_in_a_long_list_ends(left: str) -> None:
     try:
         assert cel.compile(f"L.all(i, !({left} in l))").evaluate({"L": MANY, "l": LIST[:990]}) is True
     except cel.Error as error:
-        assert error.kind == "limit"
+        assert error.kind == "limit"  # noqa: PT017 (either outcome is right; a hang is not)
     assert time.process_time() - start < 20
